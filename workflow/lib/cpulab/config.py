@@ -1,0 +1,124 @@
+"""The user's choices: the configuration and its preset, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cpulab.errors import BadConfig, BadCores, UnknownPreset
+from cpulab.paths import PRESETS
+from cpulab.records import schema_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Size of the model and its input; ``layers`` None keeps the model's own number."""
+
+    layers: int | None
+    batch: int
+    sequence_length: int
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one benchmark samples; see workflow/schemas/preset.schema.json for each field."""
+
+    budget_s: float
+    min_processes: int
+    max_processes: int
+    warmup: int
+    rounds: int
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Profiling:
+    """How one profile is taken: profiled steps, and the time-out in seconds."""
+
+    active: int
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Minifying:
+    """How the minifier tests its candidates, and the time-out of each of its runs in seconds."""
+
+    isolate: bool
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Sizes and budgets of one run."""
+
+    name: str
+    description: str
+    model: ModelSize
+    benchmark: Sampling
+    pattern: Sampling
+    profile: Profiling
+    minify: Minifying
+
+
+def known_presets() -> list[str]:
+    """Return the names of the presets in config/presets."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+
+def load_preset(name: str) -> Preset:
+    """Read and check config/presets/``name``.yaml.
+
+    Raises:
+        UnknownPreset: there is no such file.
+        BadConfig: it does not fit its schema.
+
+    """
+    if name not in known_presets():
+        raise UnknownPreset(name, known_presets())
+    where = f"config/presets/{name}.yaml"
+    try:
+        data = yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise BadConfig(where, " ".join(str(error).split())) from error
+    problem = schema_problem("preset", data)
+    if problem is not None:
+        raise BadConfig(f"{where}, {problem[0]}", problem[1])
+    return Preset(
+        name=name,
+        description=data["description"],
+        model=ModelSize(**data["model"]),
+        benchmark=Sampling(**data["benchmark"]),
+        pattern=Sampling(**data["pattern"]),
+        profile=Profiling(**data["profile"]),
+        minify=Minifying(**data["minify"]),
+    )
+
+
+def check(config: Mapping[str, Any]) -> Preset:
+    """Check a whole configuration (config.yaml and what the command line changed) and return its preset.
+
+    Raises:
+        BadConfig: an unknown key, a missing one, or a value of the wrong type.
+        UnknownPreset: no such preset.
+
+    """
+    problem = schema_problem("config", dict(config))
+    if problem is not None:
+        raise BadConfig(*problem)
+    return load_preset(config["preset"])
+
+
+def check_cores(cores: int | None) -> None:
+    """Refuse a number of cores that no job can run on; None (a dry look at the workflow) is fine.
+
+    Raises:
+        BadCores: ``cores`` is smaller than 1.
+
+    """
+    if cores is not None and cores < 1:
+        raise BadCores(cores)

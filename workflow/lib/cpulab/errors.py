@@ -1,0 +1,140 @@
+"""Every error a user can meet: what is wrong, with its value; then what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class LabError(Exception):
+    """A finding against the user's input or machine; the command line exits 1 and prints its two sentences."""
+
+
+class InputError(LabError):
+    """The user's input is wrong: no record is written and the workflow stops."""
+
+
+class MachineError(LabError):
+    """The machine failed or refused: the step's record says so and the report still builds."""
+
+
+# --- input ---------------------------------------------------------------------------------------
+
+
+class UnknownPreset(InputError):
+    """The preset has no file in config/presets."""
+
+    def __init__(self, name: object, known: Iterable[str]) -> None:
+        super().__init__(f"There is no preset {name!r}. Choose one of: {', '.join(sorted(known))}.")
+
+
+class BadConfig(InputError):
+    """A configuration value that the schema refuses."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(
+            f"The configuration is wrong at {where}: {problem}. "
+            "Correct it in config/ or on the command line; config/README.md lists every key."
+        )
+
+
+class BadCores(InputError):
+    """A number of cores that no job can run on."""
+
+    def __init__(self, cores: object) -> None:
+        super().__init__(f"{cores} is not a number of cores to measure on. Give --cores a number from 1 up, or all.")
+
+
+class UnknownCase(InputError):
+    """A step was asked for a case it does not have."""
+
+    def __init__(self, step: str, case: str, known: Iterable[str]) -> None:
+        super().__init__(f"The step {step} has no case {case!r}. Choose one of: {', '.join(sorted(known))}.")
+
+
+class ModelNotLoadable(InputError):
+    """A model that is neither on disk, in the cache, nor to be fetched."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"The model {name!r} cannot be loaded: {reason}. "
+            "Give config key `model` a local folder or a name in the Hugging Face cache, or leave it out."
+        )
+
+
+class BadFile(InputError):
+    """A results file that is not what its writer wrote."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path} cannot be trusted: {problem}. Delete it and rerun; only its step will run again.")
+
+
+class MixedPresets(InputError):
+    """Records of two presets in one results folder."""
+
+    def __init__(self, presets: Iterable[str]) -> None:
+        super().__init__(
+            f"The records come from different presets ({', '.join(sorted(presets))}) and are not judged together. "
+            "Rerun `snakemake --cores all report` with one preset, or delete the folder results/."
+        )
+
+
+class BadClaims(InputError):
+    """A claims file that the schema or the judge refuses."""
+
+    def __init__(self, path: Path, where: str, problem: str) -> None:
+        super().__init__(f"The claims file {path} is wrong at {where}: {problem}. Correct that entry and rerun.")
+
+
+# --- machine -------------------------------------------------------------------------------------
+
+
+class MissingLibrary(MachineError):
+    """A shared library of the tuned environment that was not found."""
+
+    def __init__(self, library: str, remedy: str, looked_in: Iterable[str]) -> None:
+        super().__init__(f"{library} was not found in {', '.join(looked_in)}. To get it: {remedy}.")
+
+
+class MissingProgram(MachineError):
+    """A program that the suite cannot do without."""
+
+    def __init__(self, what: str, tried: Iterable[str], remedy: str) -> None:
+        super().__init__(f"There is no {what} on this machine (tried: {', '.join(tried)}). To get it: {remedy}.")
+
+
+class EnvironmentNotBuilt(MachineError):
+    """The measured environment could not be built, or is gone."""
+
+    def __init__(self, where: Path, reason: str) -> None:
+        super().__init__(
+            f"The measured environment {where} is not usable: {reason}. "
+            "Build it with `snakemake --cores all environment --forcerun environment`."
+        )
+
+
+class BindingRefused(MachineError):
+    """The kernel refused CPU affinity or a memory policy."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(
+            f"This process may not bind itself to {what}: {reason}. "
+            "Ask for cores that it may use, or start the container with --cap-add SYS_NICE."
+        )
+
+
+class ProcessFailed(MachineError):
+    """A measured process that ended otherwise than it should have."""
+
+    def __init__(self, what: str, ending: str, log: Path | str) -> None:
+        super().__init__(f"{what} {ending}. Its output is in {log}.")
+
+
+class DiskFull(MachineError):
+    """No space left where results are written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"There is no space left to write {path}. Free some space and rerun; nothing half-written was kept.")

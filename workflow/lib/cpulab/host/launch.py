@@ -1,0 +1,159 @@
+"""How a measured process is started: tuned variables and binding first, then exec."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cpulab.errors import BindingRefused, EnvironmentNotBuilt
+from cpulab.paths import LIBRARY
+from cpulab.records import digest, load_data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# A caller's own settings of these families would change what is measured, so a measured process does not inherit them.
+FOREIGN_PREFIXES = ("KMP_", "OMP_", "GOMP_", "MKL_", "ONEDNN_", "DNNL_", "TORCH", "PYTORCH", "ATEN_", "AOT_", "PYTHON",
+                    "OPENBLAS_", "CPULAB_")  # fmt: skip
+FOREIGN_NAMES = frozenset({"LD_PRELOAD", "MALLOC_CONF", "VIRTUAL_ENV", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"})
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the launcher needs of an environment record."""
+
+    python: str
+    variables: dict[str, str]
+    cpus: list[int]
+    memory_nodes: list[int] | None
+    sha256: str
+    path: Path
+
+    @property
+    def threads(self) -> int:
+        """Threads a parallel region is to use: one a planned CPU."""
+        return len(self.cpus)
+
+
+def load_environment(path: Path) -> Environment:
+    """Read an environment record for launching.
+
+    Raises:
+        BadFile: the record cannot be trusted.
+        EnvironmentNotBuilt: the interpreter it names is gone.
+
+    """
+    data = load_data(path, "environment")
+    if not Path(data["python"]).exists():
+        raise EnvironmentNotBuilt(Path(data["python"]), "its interpreter is gone")
+    plan = data["plan"]
+    return Environment(
+        python=data["python"],
+        variables=data["variables"],
+        cpus=plan["cpus"],
+        memory_nodes=plan["memory_nodes"],
+        sha256=digest(data),
+        path=path,
+    )
+
+
+def measured_variables(environment: Environment, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a measured process: inherited ones less foreign settings, then the tuned ones."""
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if not name.startswith(FOREIGN_PREFIXES) and name not in FOREIGN_NAMES
+    }
+    return {**kept, "PYTHONPATH": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1", **environment.variables}
+
+
+def exec_measured(environment: Environment, command: Sequence[str]) -> NoReturn:
+    """Bind this process as planned and become ``command``. ``python`` as its first word is the measured interpreter.
+
+    Raises:
+        BindingRefused: the kernel refuses the CPUs or the memory nodes.
+
+    """
+    from cpulab.host import binding  # noqa: PLC0415 - loads libnuma, which only a launch needs
+
+    binding.bind(environment.cpus, environment.memory_nodes)
+    program = environment.python if command[0] == "python" else command[0]
+    os.execvpe(program, [program, *command[1:]], measured_variables(environment, os.environ))
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A measured process that ended. ``timed_out``: it was ended by us. ``duration_s`` includes the launcher's start."""
+
+    command: list[str]
+    returncode: int
+    stdout: str
+    stderr: str
+    duration_s: float
+    timed_out: bool
+
+    @property
+    def ending(self) -> str:
+        """How it ended, as words that follow its name in a sentence."""
+        if self.timed_out:
+            return f"was ended after {self.duration_s:.0f} s, its time-out"
+        if self.returncode < 0:
+            return f"was killed by {signal.Signals(-self.returncode).name} after {self.duration_s:.0f} s"
+        return f"ended with exit status {self.returncode} after {self.duration_s:.0f} s"
+
+
+def run_measured(
+    environment: Environment,
+    command: Sequence[str],
+    *,
+    variables: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout_s: float,
+) -> Completed:
+    """Run ``command`` under the launcher and return how it ended, whatever its exit status.
+
+    ``variables`` are set for the command alone (by env(1), after the tuned ones), so that a log shows them. The process
+    tree is ended with this call: on the time-out, on Ctrl-C and on any other exception.
+    """
+    settings = [f"{name}={value}" for name, value in (variables or {}).items()]
+    program = [environment.python if word == "python" and place == 0 else word for place, word in enumerate(command)]
+    inner = ["env", *settings, *program] if settings else program
+    full = [sys.executable, "-m", "cpulab", "launch", str(environment.path.resolve()), "--", *inner]
+    start = time.monotonic()
+    timed_out = False
+    with subprocess.Popen(
+        full, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="replace", start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            end_group(process.pid)
+            stdout, stderr = process.communicate()
+        except BaseException:
+            end_group(process.pid)
+            raise
+    end_group(process.pid)
+    return Completed(full, process.returncode, stdout, stderr, time.monotonic() - start, timed_out)
+
+
+def end_group(group: int) -> None:
+    """Kill what is left of a process group; none left is fine."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def environment_summary(data: Mapping[str, Any]) -> str:
+    """Return one line that says what a measured process runs under."""
+    plan = data["plan"]
+    nodes = "any node" if plan["memory_nodes"] is None else f"memory node {plan['memory_nodes']}"
+    return f"{len(plan['cpus'])} threads on CPUs {plan['cpus']}, {nodes}, torch {data['versions']['torch']}"

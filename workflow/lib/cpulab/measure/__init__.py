@@ -1,0 +1,1 @@
+"""The benchmark step: samples of interleaved arms from fresh processes."""

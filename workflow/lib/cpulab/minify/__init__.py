@@ -1,0 +1,1 @@
+"""The minify step: PyTorch's own minifier, run, read and checked."""

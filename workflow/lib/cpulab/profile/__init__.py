@@ -1,0 +1,1 @@
+"""The profile step: op tables, chrome traces and the kernels of output_code.py."""

@@ -1,0 +1,1 @@
+"""The report: one HTML page from verdicts and records."""

@@ -1,0 +1,185 @@
+"""What every step has in common: it observes a case and leaves one record, whatever happened."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cpulab import records
+from cpulab.errors import BindingRefused, DiskFull, InputError, MachineError, ProcessFailed
+from cpulab.host.launch import Completed, Environment, run_measured
+from cpulab.records import Artifact, Failure, Measurement, Observation, Record, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from cpulab.config import Preset
+    from cpulab.progress import Reporter
+
+
+@dataclass
+class Observed:
+    """What a step hands over to be recorded."""
+
+    observations: dict[str, Observation] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    status: Status = "ok"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a step: its variant, about how long it takes in seconds, and how it is observed."""
+
+    variant: str
+    expected_s: Callable[[Preset], float]
+    look: Callable[[Bench], Observed]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where and how one case is observed.
+
+    ``folder`` is the case's own folder below ``results`` (``results/<step>/<case>``), empty at the start; what stays in
+    it is what the step keeps. ``scratch`` is another, deleted at the end: caches, dumps, working directories.
+    """
+
+    step: str
+    case: str
+    variant: str
+    preset: Preset
+    model: str
+    seed: int
+    environment: Environment
+    results: Path
+    reporter: Reporter
+
+    @property
+    def folder(self) -> Path:
+        """The folder of what the case keeps."""
+        return self.results / self.step / self.case
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of what the case needs while it runs."""
+        return self.results / "scratch" / self.step / self.case
+
+    @property
+    def log(self) -> str:
+        """The step's log, relative to the results folder."""
+        return self.reporter.log.resolve().relative_to(self.results.resolve()).as_posix()
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout_s: float = 600,
+    ) -> Completed:
+        """Run ``command`` in the measured environment, its output in the log, and return how it ended."""
+        completed = run_measured(
+            self.environment, command, variables=variables, cwd=cwd or self.scratch, timeout_s=timeout_s
+        )
+        self.reporter.note(f"$ {' '.join(completed.command)}")
+        self.reporter.note(f"{completed.stdout}{completed.stderr}\n[{completed.ending}]")
+        return completed
+
+    def worker(
+        self,
+        module: str,
+        arguments: Mapping[str, Any],
+        *,
+        variables: Mapping[str, str] | None = None,
+        timeout_s: float = 600,
+    ) -> dict[str, Any]:
+        """Run ``python -m module ARGUMENTS.json ANSWER.json`` in the measured environment and return its answer.
+
+        The worker reads a JSON object from its first argument and writes one to its second.
+
+        Raises:
+            ProcessFailed: it ended otherwise than with 0, or left no answer.
+
+        """
+        asked = self.scratch / "arguments.json"
+        answer = self.scratch / "answer.json"
+        answer.unlink(missing_ok=True)
+        asked.write_text(json.dumps(arguments))
+        completed = self.run(
+            ["python", "-m", module, str(asked.resolve()), str(answer.resolve())],
+            variables=variables,
+            timeout_s=timeout_s,
+        )
+        if completed.returncode != 0 or not answer.exists():
+            raise ProcessFailed(module, completed.ending, self.log)
+        return dict(json.loads(answer.read_text()))
+
+    def keep(self, kind: str, path: Path, name: str | None = None) -> Artifact:
+        """Copy ``path`` into the case's folder (unless it stands there) and return it as an artefact."""
+        target = self.folder / (name or path.name)
+        if path.resolve() != target.resolve():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        return records.artifact(kind, target, self.results)
+
+
+def observe(bench: Bench, look: Callable[[Bench], Observed], output: Path) -> Record:
+    """Run ``look`` and write its record to ``output``.
+
+    A failure of the machine or of the suite becomes a record with status ``failed`` or ``refused``, so that one step
+    never costs the report. A failure of the user's input, a full disk and Ctrl-C leave no record.
+
+    Raises:
+        InputError: the user's input is wrong.
+        DiskFull: no space is left.
+
+    """
+    for folder in (bench.folder, bench.scratch):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    output.unlink(missing_ok=True)
+    start = time.time()
+    error: Failure | None = None
+    try:
+        observed = look(bench)
+    except (InputError, DiskFull):
+        raise
+    except OSError as problem:
+        if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFull(output) from problem
+        observed, error = _failed(bench, problem)
+    except Exception as problem:  # noqa: BLE001 - principle 4: the report always builds
+        observed, error = _failed(bench, problem)
+    finally:
+        shutil.rmtree(bench.scratch, ignore_errors=True)
+    record = Record(
+        step=bench.step,
+        case=bench.case,
+        variant=bench.variant,
+        preset=bench.preset.name,
+        status=observed.status,
+        environment=bench.environment.sha256,
+        command=["cpulab", *sys.argv[1:]],
+        start=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
+        duration_s=round(time.time() - start, 3),
+        observations=observed.observations,
+        measurements=observed.measurements,
+        artifacts=observed.artifacts,
+        error=error,
+    )
+    records.dump(output, record)
+    return record
+
+
+def _failed(bench: Bench, problem: Exception) -> tuple[Observed, Failure]:
+    bench.reporter.note("".join(traceback.format_exception(problem)))
+    status: Status = "refused" if isinstance(problem, BindingRefused) else "failed"
+    message = str(problem) if isinstance(problem, MachineError) else f"{type(problem).__name__}: {problem}"
+    return Observed(status=status), Failure(type(problem).__name__, message, bench.log)
