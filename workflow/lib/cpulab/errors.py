@@ -45,7 +45,9 @@ class BadCores(InputError):
     """A number of cores that no job can run on."""
 
     def __init__(self, cores: object) -> None:
-        super().__init__(f"{cores} is not a number of cores to measure on. Give --cores a number from 1 up, or all.")
+        super().__init__(
+            f"{cores} is not a number of cores to measure on. Give --cores a number from 1 up, or all."
+        )
 
 
 class UnknownCase(InputError):
@@ -69,7 +71,9 @@ class BadFile(InputError):
     """A results file that is not what its writer wrote."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path} cannot be trusted: {problem}. Delete it and rerun; only its step will run again.")
+        super().__init__(
+            f"{path} cannot be trusted: {problem}. Delete it and rerun; only its step will run again."
+        )
 
 
 class MixedPresets(InputError):
@@ -86,7 +90,34 @@ class BadClaims(InputError):
     """A claims file that the schema or the judge refuses."""
 
     def __init__(self, path: Path, where: str, problem: str) -> None:
-        super().__init__(f"The claims file {path} is wrong at {where}: {problem}. Correct that entry and rerun.")
+        super().__init__(
+            f"The claims file {path} is wrong at {where}: {problem}. Correct that entry and rerun."
+        )
+
+
+class UnknownFault(InputError):
+    """A fault that the registry does not have."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"There is no injected fault {name!r}. Choose one of: {', '.join(sorted(known))}.")
+
+
+class UnknownOverride(InputError):
+    """A fault was asked for in a code generator that it does not break."""
+
+    def __init__(self, fault: str, override: str, known: Iterable[str]) -> None:
+        super().__init__(
+            f"The fault {fault!r} cannot be put into the override {override!r}. Choose one of: {', '.join(known)}."
+        )
+
+
+class BadSimdlen(InputError):
+    """A vector length that is not a number."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__(
+            f"CPULAB_SIMDLEN={value} is not a vector length. Set it to a number of bits, or to 1 for scalar code."
+        )
 
 
 # --- machine -------------------------------------------------------------------------------------
@@ -103,7 +134,9 @@ class MissingProgram(MachineError):
     """A program that the suite cannot do without."""
 
     def __init__(self, what: str, tried: Iterable[str], remedy: str) -> None:
-        super().__init__(f"There is no {what} on this machine (tried: {', '.join(tried)}). To get it: {remedy}.")
+        super().__init__(
+            f"There is no {what} on this machine (tried: {', '.join(tried)}). To get it: {remedy}."
+        )
 
 
 class EnvironmentNotBuilt(MachineError):
@@ -133,8 +166,20 @@ class ProcessFailed(MachineError):
         super().__init__(f"{what} {ending}. Its output is in {log}.")
 
 
+class FaultNotInjectable(MachineError):
+    """The installed PyTorch has nothing that the fault could break."""
+
+    def __init__(self, fault: str, target: str) -> None:
+        super().__init__(
+            f"The fault {fault!r} cannot be injected: this PyTorch has no {target}. "
+            "Use the version in envs/cpu.lock, or add a fault for this version to cpulab/debug/faults.py."
+        )
+
+
 class DiskFull(MachineError):
     """No space left where results are written."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"There is no space left to write {path}. Free some space and rerun; nothing half-written was kept.")
+        super().__init__(
+            f"There is no space left to write {path}. Free some space and rerun; nothing half-written was kept."
+        )
