@@ -24,6 +24,26 @@ def _launch(arguments: argparse.Namespace) -> int:
     exec_measured(load_environment(arguments.environment), arguments.command)
 
 
+def _environment(arguments: argparse.Namespace) -> int:
+    from cpulab.config import check_cores
+    from cpulab.host.step import expected_s, observe_environment
+    from cpulab.paths import MEASURED_ENVIRONMENT, PROJECT
+    from cpulab.progress import Reporter
+
+    check_cores(arguments.cores)
+    lock = PROJECT / "envs" / "cpu.lock"
+    log = arguments.results / "logs" / "environment.log"
+    with Reporter("environment", expected_s(MEASURED_ENVIRONMENT, lock), log) as reporter:
+        observe_environment(
+            environment=MEASURED_ENVIRONMENT,
+            lock=lock,
+            cores=arguments.cores,
+            output=arguments.results / "environment.json",
+            reporter=reporter,
+        )
+    return 0
+
+
 def _step(arguments: argparse.Namespace) -> int:
     import importlib
 
@@ -33,7 +53,7 @@ def _step(arguments: argparse.Namespace) -> int:
     from cpulab.progress import Reporter
     from cpulab.step import Bench, observe
 
-    room = importlib.import_module(f"cpulab.{STEPS[arguments.step]}.step")
+    room = importlib.import_module(STEPS[arguments.step])
     if arguments.case not in room.CASES:
         raise UnknownCase(arguments.step, arguments.case, room.CASES)
     case = room.CASES[arguments.case]
@@ -46,7 +66,8 @@ def _step(arguments: argparse.Namespace) -> int:
             case=arguments.case,
             variant=case.variant,
             preset=preset,
-            model=arguments.model,
+            # Measured processes work in folders of their own.
+            model=str(Path(arguments.model).resolve()) if Path(arguments.model).is_dir() else arguments.model,
             seed=arguments.seed,
             environment=environment,
             results=arguments.results,
@@ -58,8 +79,29 @@ def _step(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# Step -> the package that does it.
-STEPS = {"debug": "debug", "minify": "minify", "benchmark": "measure", "profile": "profile"}
+def _judge(arguments: argparse.Namespace) -> int:
+    from cpulab.judge import judge_files
+
+    judge_files(arguments.claims, arguments.environment, arguments.records, arguments.output)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from cpulab.report.render import render_files
+
+    render_files(arguments.verdicts, arguments.environment, arguments.records, arguments.output)
+    print(f"{arguments.output} is written")
+    return 0
+
+
+# Step -> the module that has its cases.
+STEPS = {
+    "model": "cpulab.model_step",
+    "debug": "cpulab.debug.step",
+    "minify": "cpulab.minify.step",
+    "benchmark": "cpulab.measure.step",
+    "profile": "cpulab.profile.step",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,6 +122,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cpulab", description="The steps of Inductor CPU Lab, one subcommand each.")
     commands = parser.add_subparsers(metavar="STEP", required=True)
 
+    environment = commands.add_parser("environment", help="build, tune and probe the measured environment")
+    environment.add_argument("--cores", type=int, required=True, help="cores to measure on, at most")
+    environment.add_argument("--results", type=Path, default=Path("results"))
+    environment.set_defaults(run=_environment)
+
     launch = commands.add_parser("launch", help="run a command in the measured environment, tuned and bound")
     launch.add_argument("environment", type=Path, metavar="ENVIRONMENT.json")
     launch.add_argument("command", nargs="+", metavar="COMMAND", help="after --; `python` is the measured one")
@@ -94,6 +141,17 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--environment", type=Path, default=Path("results/environment.json"))
         sub.add_argument("--results", type=Path, default=Path("results"), help="folder of records and artefacts")
         sub.set_defaults(run=_step, step=step)
+
+    judge = commands.add_parser("judge", help="judge records against the claims")
+    judge.add_argument("--claims", type=Path, default=Path("workflow/claims/inductor_debug_cpu.yaml"))
+    judge.set_defaults(run=_judge)
+    report = commands.add_parser("report", help="write the report of judged records")
+    report.add_argument("--verdicts", type=Path, default=Path("results/verdicts.json"))
+    report.set_defaults(run=_report)
+    for sub, output in ((judge, "results/verdicts.json"), (report, "results/report.html")):
+        sub.add_argument("--environment", type=Path, default=Path("results/environment.json"))
+        sub.add_argument("--output", type=Path, default=Path(output))
+        sub.add_argument("records", nargs="+", type=Path, metavar="RECORD.json")
     return parser
 
 

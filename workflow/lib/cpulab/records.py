@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,13 +16,13 @@ from cpulab.files import sha256, write_whole
 from cpulab.paths import SCHEMAS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 SCHEMA_VERSION = 1
 
 Scalar = bool | int | float | str | None
-Observation = Scalar | list[Scalar] | list[dict[str, Any]]
+# Sequence, not list: a list of strings is one of scalars too.
+Observation = Scalar | Sequence[Scalar] | Sequence[Mapping[str, Any]]
 Status = Literal["ok", "expected_failure", "failed", "refused"]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpulab.errors import BindingRefused, MissingLibrary
+from cpulab.host.topology import format_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,10 +15,16 @@ if TYPE_CHECKING:
 
 def _libnuma() -> tuple[Any, Any]:
     try:
-        from numa import memory, schedule  # noqa: PLC0415 - importing it loads the shared library
-    except (ImportError, OSError, AttributeError, Exception) as error:
-        raise MissingLibrary("libnuma.so.1", "sudo apt-get install libnuma1", [f"the loader's path ({error})"]) from error
+        from numa import memory, schedule
+    except Exception as error:  # py-libnuma raises a bare one when libnuma is missing
+        looked_in = [f"the loader's path ({error})"]
+        raise MissingLibrary("libnuma.so.1", "sudo apt-get install libnuma1", looked_in) from error
     return schedule, memory
+
+
+def check_available() -> None:
+    """Raise `MissingLibrary` where libnuma cannot be loaded."""
+    _libnuma()
 
 
 def bind(cpus: Sequence[int], memory_nodes: Sequence[int] | None) -> None:
@@ -27,7 +35,7 @@ def bind(cpus: Sequence[int], memory_nodes: Sequence[int] | None) -> None:
         MissingLibrary: libnuma is not installed.
 
     """
-    schedule, memory = _libnuma()
+    schedule, _ = _libnuma()
     try:
         schedule.run_on_cpus(0, *cpus)
     except Exception as error:  # py-libnuma raises nothing more exact
@@ -35,8 +43,21 @@ def bind(cpus: Sequence[int], memory_nodes: Sequence[int] | None) -> None:
     bound = sorted(os.sched_getaffinity(0))
     if bound != sorted(cpus):
         raise BindingRefused(f"CPUs {list(cpus)}", f"the kernel left it on {bound}")
-    if memory_nodes is not None:
-        memory.set_membind_nodes(*memory_nodes)  # libnuma reports a refusal on stderr only, so look
-        left = list(memory.get_membind_nodes())
-        if left != sorted(memory_nodes):
-            raise BindingRefused(f"memory nodes {list(memory_nodes)}", f"the kernel left it on {left}")
+    if memory_nodes is not None and not may_bind_memory(memory_nodes):
+        raise BindingRefused(f"memory nodes {list(memory_nodes)}", "the kernel refused the memory policy")
+
+
+def may_bind_memory(nodes: Sequence[int]) -> bool:
+    """Bind this process's memory to ``nodes`` and tell whether the kernel did it.
+
+    A container without CAP_SYS_NICE refuses; libnuma says so on stderr only, so the policy is read back
+    (/proc/self/numa_maps has it for every mapping; where it cannot be read, libnuma's answer stands).
+    """
+    _, memory = _libnuma()
+    memory.set_membind_nodes(*nodes)
+    wanted = f"bind:{format_list(list(nodes))}"
+    try:
+        lines = Path("/proc/self/numa_maps").read_text().splitlines()
+    except OSError:
+        return list(memory.get_membind_nodes()) == sorted(nodes)
+    return any(line.split()[1].startswith(wanted) for line in lines)

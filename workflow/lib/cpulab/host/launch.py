@@ -9,9 +9,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from cpulab.errors import BindingRefused, EnvironmentNotBuilt
+from cpulab.errors import EnvironmentNotBuilt
 from cpulab.paths import LIBRARY
 from cpulab.records import digest, load_data
 
@@ -80,7 +80,7 @@ def exec_measured(environment: Environment, command: Sequence[str]) -> NoReturn:
         BindingRefused: the kernel refuses the CPUs or the memory nodes.
 
     """
-    from cpulab.host import binding  # noqa: PLC0415 - loads libnuma, which only a launch needs
+    from cpulab.host import binding
 
     binding.bind(environment.cpus, environment.memory_nodes)
     program = environment.python if command[0] == "python" else command[0]
@@ -118,8 +118,8 @@ def run_measured(
 ) -> Completed:
     """Run ``command`` under the launcher and return how it ended, whatever its exit status.
 
-    ``variables`` are set for the command alone (by env(1), after the tuned ones), so that a log shows them. The process
-    tree is ended with this call: on the time-out, on Ctrl-C and on any other exception.
+    ``variables`` are set for the command alone (by env(1), after the tuned ones), so that a log shows them. Its process
+    tree ends with this call: on the time-out, on Ctrl-C and on any other exception.
     """
     settings = [f"{name}={value}" for name, value in (variables or {}).items()]
     program = [environment.python if word == "python" and place == 0 else word for place, word in enumerate(command)]
@@ -150,10 +150,3 @@ def end_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def environment_summary(data: Mapping[str, Any]) -> str:
-    """Return one line that says what a measured process runs under."""
-    plan = data["plan"]
-    nodes = "any node" if plan["memory_nodes"] is None else f"memory node {plan['memory_nodes']}"
-    return f"{len(plan['cpus'])} threads on CPUs {plan['cpus']}, {nodes}, torch {data['versions']['torch']}"

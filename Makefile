@@ -1,0 +1,42 @@
+# Thin: each target does all the set-up it needs, then calls one command.
+#   make report [PRESET=quick] [CORES=4]    make test    make lint    make setup    make clean
+PRESET ?= tutorial
+CORES ?= all
+PYTHON ?= $(shell command -v python3.11 || echo python3)
+PIP = .venv/bin/python -m pip --disable-pip-version-check
+SNAKEMAKE = .venv/bin/snakemake --cores $(CORES)
+
+.DEFAULT_GOAL := report
+.PHONY: report test lint setup clean
+
+report: .venv/driver.stamp
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(SNAKEMAKE) report --config preset=$(PRESET)
+
+# The measured environment, without an experiment.
+setup: .venv/driver.stamp
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(SNAKEMAKE) environment
+
+test: lint setup
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m pytest
+
+lint: .venv/dev.stamp
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/snakefmt --check Snakefile workflow/rules
+	.venv/bin/mypy
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/snakemake --lint
+
+# System packages are installed where we may; elsewhere the list says which to ask for.
+.venv/driver.stamp: envs/driver.lock envs/apt.txt pyproject.toml envs/system-packages.sh
+	@sh envs/system-packages.sh envs/apt.txt
+	@test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	$(PIP) install --quiet --require-hashes --no-deps -r envs/driver.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev.stamp: .venv/driver.stamp envs/dev.lock
+	$(PIP) install --quiet --require-hashes --no-deps -r envs/dev.lock
+	@touch $@
+
+clean:
+	rm -rf .venv .venv-cpu results .snakemake

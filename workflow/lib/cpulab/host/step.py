@@ -1,0 +1,110 @@
+"""The environment step: build, plan, tune, launch a probe, and write down what was in force."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cpulab.errors import EnvironmentNotBuilt, ProcessFailed
+from cpulab.files import sha256
+from cpulab.host import binding, libraries, settings, topology
+from cpulab.host.build import build, is_built
+from cpulab.host.fingerprint import fingerprint
+from cpulab.host.launch import load_environment, run_measured
+from cpulab.host.plan import plan
+from cpulab.host.tuning import MALLOC_OPTIONS, tuning
+from cpulab.paths import PROJECT
+from cpulab.records import SCHEMA_VERSION, dump_data
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpulab.progress import Reporter
+
+BUILD_S, PROBE_S = 150, 15
+
+
+def expected_s(environment: Path, lock: Path) -> float:
+    """Return about how long the step takes, in seconds."""
+    return PROBE_S if is_built(environment, lock) else BUILD_S + PROBE_S
+
+
+def observe_environment(*, environment: Path, lock: Path, cores: int, output: Path, reporter: Reporter) -> None:
+    """Build the measured environment, probe it under the launcher, and write the environment record to ``output``.
+
+    Raises:
+        MissingLibrary, MissingProgram: the tuned environment cannot be had on this machine as it is.
+        EnvironmentNotBuilt: its packages could not be installed.
+        BindingRefused: the kernel refuses the planned binding.
+        ProcessFailed: the probe failed.
+
+    """
+    output.unlink(missing_ok=True)
+    compiler = libraries.find_compiler(os.environ)
+    binding.check_available()
+    folders = libraries.folders(environment, os.environ)
+    jemalloc = libraries.find("libjemalloc", folders)
+    python = build(environment, lock, reporter)
+    libiomp5 = libraries.find("libiomp5", folders)
+
+    machine = topology.read()
+    chosen = plan(machine, cores)
+    wanted = tuning(chosen, libiomp5, jemalloc)
+    memory_nodes: list[int] | None = chosen.memory_nodes
+    if not binding.may_bind_memory(chosen.memory_nodes):
+        memory_nodes = None
+        remedy = "in a container: start it with --cap-add SYS_NICE"
+        chosen.reasons.append(f"the kernel refuses a memory policy here ({remedy})")
+    record: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": str(python),
+        "lock": {"path": lock.relative_to(PROJECT).as_posix(), "sha256": sha256(lock)},
+        "variables": {one.name: one.value for one in wanted},
+        "tuning": [asdict(one) for one in wanted],
+        "plan": {"cores_asked": cores, **asdict(chosen), "memory_nodes": memory_nodes, "numactl": chosen.numactl},
+        "topology": {
+            "cpus": [asdict(cpu) for cpu in machine.cpus],
+            "allowed_cpus": sorted(machine.allowed_cpus),
+            "allowed_nodes": sorted(machine.allowed_nodes),
+            "quota": machine.quota,
+        },
+        "host": fingerprint(),
+        "compiler": {"path": str(compiler), "version": _first_line([str(compiler), "--version"])},
+        "versions": {},
+        "facts": {},
+        "settings": [],
+    }
+
+    reporter.note("\n".join(chosen.reasons))
+    reporter.stage("probing a process under the tuned environment")
+    draft = output.with_name(f".{output.name}.probe")
+    try:
+        dump_data(draft, "environment", record)
+        probe = load_environment(draft)
+        completed = run_measured(probe, ["python", "-m", "cpulab.host.attest", *MALLOC_OPTIONS], timeout_s=300)
+    finally:
+        draft.unlink(missing_ok=True)
+    reporter.note(f"$ {' '.join(completed.command)}\n{completed.stdout}\n{completed.stderr}")
+    if completed.returncode != 0:
+        raise ProcessFailed("The probe of the measured environment", completed.ending, reporter.log)
+    # libiomp5 prints its settings on stdout or stderr, by version; the facts are the last line.
+    facts = json.loads(completed.stdout.strip().splitlines()[-1])
+    effective = settings.effective_kmp(completed.stderr + completed.stdout)
+    record["versions"] = facts.pop("versions")
+    record["facts"] = {**facts, "kmp_effective": effective}
+    record["settings"] = settings.compare(facts, effective, chosen, libiomp5, jemalloc)
+    dump_data(output, "environment", record)
+    missing = settings.not_in_force(record["settings"])
+    reporter.stage("all settings in force" if not missing else f"not in force: {', '.join(missing)}")
+
+
+def _first_line(command: list[str]) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise EnvironmentNotBuilt(PROJECT, f"`{' '.join(command)}` failed: {done.stderr.strip()}")
+    return done.stdout.splitlines()[0]

@@ -1,0 +1,55 @@
+# Needs: the configuration. Makes: its check, before any job runs, and what several rules share.
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, f"{workflow.basedir}/workflow/lib")
+
+import cpulab.config
+from cpulab.errors import LabError
+
+try:
+    cpulab.config.check_cores(workflow.cores)
+    cpulab.config.check(config)
+except LabError as error:
+    # Without its traceback: the two sentences are the message.
+    raise WorkflowError(str(error)) from None
+
+LIBRARY = "workflow/lib/cpulab"
+# What every step's outcome depends on, besides its own package.
+STEP_CODE = [
+    f"{LIBRARY}/{name}.py"
+    for name in ["config", "records", "step", "host/launch", "host/binding"]
+]
+
+
+def package(name: str) -> list[str]:
+    """Return the files of a package of cpulab, so that editing one reruns the rules that name it."""
+    return sorted(str(path) for path in Path(LIBRARY, name).rglob("*.py"))
+
+
+STEP_SETTINGS = [
+    f"--preset={config['preset']}",
+    f"--model={config['model']}",
+    f"--seed={config['seed']}",
+]
+
+DEBUG_CASES = [
+    f"{experiment}_{variant}"
+    for experiment in ["program", "compile_error", "accuracy"]
+    for variant in ["scalar", "vectorized"]
+]
+BENCHMARK_CASES = ["mobilebert_as_published", "mobilebert_default", "fused_pattern"]
+PROFILE_CASES = [
+    f"{arm}_{variant}"
+    for variant in ["as_published", "default"]
+    for arm in ["eager", "compiled"]
+]
+RECORDS = [
+    "results/model/weights.json",
+    *[f"results/debug/{case}.json" for case in DEBUG_CASES],
+    "results/minify/accuracy.json",
+    *[f"results/benchmark/{case}.json" for case in BENCHMARK_CASES],
+    *[f"results/profile/{case}.json" for case in PROFILE_CASES],
+]

@@ -1,0 +1,18 @@
+# Needs: the verdicts and the records behind them. Makes: results/report.html, one page that opens from disk.
+
+
+rule report:
+    input:
+        package("report"),
+        sorted(str(path) for path in Path("report").rglob("*.*") if path.is_file()),
+        environment="results/environment.json",
+        verdicts="results/verdicts.json",
+        records=RECORDS,
+    output:
+        "results/report.html",
+    log:
+        "results/logs/report.log",
+    localrule: True
+    shell:
+        "cpulab report --verdicts {input.verdicts:q} --environment {input.environment:q} --output {output:q}"
+        " {input.records:q} 2>&1 | tee {log:q}"
