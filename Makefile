@@ -1,6 +1,6 @@
 # Thin: each target does all the set-up it needs, then calls one command.
 #   make report [PRESET=quick] [CORES=4]    make test    make lint    make setup    make clean
-PRESET ?= tutorial
+PRESET ?=
 CORES ?= all
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 PIP = .venv/bin/python -m pip --disable-pip-version-check
@@ -10,7 +10,7 @@ SNAKEMAKE = .venv/bin/snakemake --cores $(CORES)
 .PHONY: report test lint setup clean
 
 report: .venv/driver.stamp
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(SNAKEMAKE) report --config preset=$(PRESET)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(SNAKEMAKE) report $(if $(PRESET),--config preset=$(PRESET))
 
 # The measured environment, without an experiment.
 setup: .venv/driver.stamp

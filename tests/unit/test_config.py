@@ -19,7 +19,7 @@ def test_the_tutorial_preset_has_the_published_sizes() -> None:
 
 
 def test_an_unknown_preset_lists_those_there_are() -> None:
-    with pytest.raises(UnknownPreset, match="'nope'.*quick, smoke, tutorial"):
+    with pytest.raises(UnknownPreset, match=r"'nope'.*quick, smoke, tutorial"):
         config.check({**GOOD, "preset": "nope"})
 
 

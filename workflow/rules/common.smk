@@ -7,6 +7,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, f"{workflow.basedir}/workflow/lib")
 
 import cpulab.config
+import cpulab.records
 from cpulab.errors import LabError
 
 try:
@@ -53,3 +54,18 @@ RECORDS = [
     *[f"results/benchmark/{case}.json" for case in BENCHMARK_CASES],
     *[f"results/profile/{case}.json" for case in PROFILE_CASES],
 ]
+
+
+def try_failed_steps_again() -> None:
+    """Let the next run repeat the steps that failed in this one, and say which."""
+    failed = cpulab.records.age_failed(map(Path, RECORDS))
+    if failed:
+        print(f"Failed, and tried again by the next run: {', '.join(failed)}", file=sys.stderr)
+
+
+onsuccess:
+    try_failed_steps_again()
+
+
+onerror:
+    try_failed_steps_again()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from cpulab.errors import LabError
+from cpulab.files import full_disk_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupted)
     try:
-        return int(arguments.run(arguments))
+        with full_disk_named(Path("results")):
+            return int(arguments.run(arguments))
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

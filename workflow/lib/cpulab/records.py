@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -182,6 +183,19 @@ def load_all(paths: Iterable[Path]) -> dict[str, Record]:
     if len(presets) > 1:
         raise MixedPresets(presets)
     return records
+
+
+def age_failed(paths: Iterable[Path]) -> list[str]:
+    """Make the records of failed and refused steps look older than any input, and return their names.
+
+    A failure is often the machine's of that day, so the next run of the workflow tries those steps again.
+    """
+    aged = []
+    for path in paths:
+        if path.exists() and (record := load(path)).error is not None:
+            os.utime(path, (0, 0))
+            aged.append(record.name)
+    return aged
 
 
 def artifact(kind: str, path: Path, results: Path) -> Artifact:

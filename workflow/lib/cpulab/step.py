@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import shutil
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpulab import records
 from cpulab.errors import BindingRefused, DiskFull, InputError, MachineError, ProcessFailed
+from cpulab.files import full_disk_named
 from cpulab.host.launch import Completed, Environment, run_measured
 from cpulab.records import Artifact, Failure, Measurement, Observation, Record, Status
 
@@ -148,13 +148,10 @@ def observe(bench: Bench, look: Callable[[Bench], Observed], output: Path) -> Re
     start = time.time()
     error: Failure | None = None
     try:
-        observed = look(bench)
+        with full_disk_named(output):
+            observed = look(bench)
     except (InputError, DiskFull):
         raise
-    except OSError as problem:
-        if problem.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise DiskFull(output) from problem
-        observed, error = _failed(bench, problem)
     except Exception as problem:  # noqa: BLE001 - principle 4: the report always builds
         observed, error = _failed(bench, problem)
     finally:
