@@ -45,9 +45,7 @@ class BadCores(InputError):
     """A number of cores that no job can run on."""
 
     def __init__(self, cores: object) -> None:
-        super().__init__(
-            f"{cores} is not a number of cores to measure on. Give --cores a number from 1 up, or all."
-        )
+        super().__init__(f"{cores} is not a number of cores to measure on. Give --cores a number from 1 up, or all.")
 
 
 class UnknownCase(InputError):
@@ -71,9 +69,7 @@ class BadFile(InputError):
     """A results file that is not what its writer wrote."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(
-            f"{path} cannot be trusted: {problem}. Delete it and rerun; only its step will run again."
-        )
+        super().__init__(f"{path} cannot be trusted: {problem}. Delete it and rerun; only its step will run again.")
 
 
 class MixedPresets(InputError):
@@ -86,13 +82,21 @@ class MixedPresets(InputError):
         )
 
 
+class OtherEnvironment(InputError):
+    """Records that were made under another environment than the one they are to be judged with."""
+
+    def __init__(self, names: Iterable[str], environment: Path) -> None:
+        super().__init__(
+            f"{', '.join(names)} ran under another environment than {environment} describes. "
+            "Rerun `snakemake --cores all report`, which repeats these steps, or delete them."
+        )
+
+
 class BadClaims(InputError):
     """A claims file that the schema or the judge refuses."""
 
     def __init__(self, path: Path, where: str, problem: str) -> None:
-        super().__init__(
-            f"The claims file {path} is wrong at {where}: {problem}. Correct that entry and rerun."
-        )
+        super().__init__(f"The claims file {path} is wrong at {where}: {problem}. Correct that entry and rerun.")
 
 
 class UnknownFault(InputError):
@@ -134,9 +138,7 @@ class MissingProgram(MachineError):
     """A program that the suite cannot do without."""
 
     def __init__(self, what: str, tried: Iterable[str], remedy: str) -> None:
-        super().__init__(
-            f"There is no {what} on this machine (tried: {', '.join(tried)}). To get it: {remedy}."
-        )
+        super().__init__(f"There is no {what} on this machine (tried: {', '.join(tried)}). To get it: {remedy}.")
 
 
 class EnvironmentNotBuilt(MachineError):

@@ -1,0 +1,503 @@
+"""The rules a claim can be judged by: each takes a claim and the records of one variant, and finds a state.
+
+No rule knows a tutorial: published values, tolerances and causes are parameters, and come from the claims file. They
+have been checked against workflow/schemas/claims.schema.json, which describes them, before a rule sees them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from cpulab.claims import ENVIRONMENT
+from cpulab.statistics import centre, ratio_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cpulab.claims import Claim
+    from cpulab.records import Record, Scalar
+    from cpulab.statistics import Interval
+
+State = Literal["reproduced", "partly", "not_reproduced", "inconclusive", "not_applicable", "blocked"]
+
+# In order of goodness.
+STATES: tuple[State, ...] = get_args(State)
+
+# Seconds are what a record holds; a claim may be published in parts of them.
+PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6}
+
+# A value longer than this is cut in a reason; the record has it whole.
+SHOWN = 160
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule found: the state, the value with its interval in the published unit, the reason in one sentence."""
+
+    state: State
+    measured: Scalar
+    reason: str
+    low: float | None = None
+    high: float | None = None
+
+
+class Unanswerable(Exception):
+    """The records do not hold what a rule asks for; ``finding`` says why."""
+
+    def __init__(self, state: State, reason: str) -> None:
+        super().__init__(reason)
+        self.finding = Finding(state, None, reason)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The records of one variant by the claim's roles, and the environment they were made under."""
+
+    records: Mapping[str, Record]
+    environment: Mapping[str, Any]
+
+    def observed(self, reference: str) -> Any:
+        """Return the observation ``role.name``.
+
+        Raises:
+            Unanswerable: the record does not hold it.
+
+        """
+        where, observations, name = self._holder(reference)
+        if name not in observations:
+            raise Unanswerable("blocked", f"{where} holds no observation {name!r}.")
+        return observations[name]
+
+    def samples(self, reference: str) -> list[list[float]]:
+        """Return the kept samples of the measurement ``role.name``, process by process.
+
+        Raises:
+            Unanswerable: the record does not hold it.
+
+        """
+        role, _, name = reference.partition(".")
+        measurement = self.records[role].measurement(name)
+        if measurement is None:
+            raise Unanswerable("blocked", f"The record {self.records[role].name} holds no measurement {name!r}.")
+        return [process.values for process in measurement.processes]
+
+    def select(self, selector: Mapping[str, Any]) -> Any:
+        """Return what a selector selects: an observation, of it some rows, of these a column, and that reduced.
+
+        Raises:
+            Unanswerable: there is no such observation or column, or it is no table.
+
+        """
+        value = self.observed(selector["of"])
+        if "rows" in selector:
+            value = [row for row in self._table(selector, value) if _row_fits(row, selector["rows"])]
+        if "column" in selector:
+            value = [row[selector["column"]] for row in self._table(selector, value, selector["column"])]
+        return REDUCTIONS[selector["reduce"]](value) if "reduce" in selector else value
+
+    def rows(self, selector: Mapping[str, Any], *columns: str) -> list[dict[str, Any]]:
+        """Return the rows that a selector without a column selects.
+
+        Raises:
+            Unanswerable: it is no table with these columns.
+
+        """
+        return self._table(selector, self.select(selector), *columns)
+
+    def items(self, selector: Mapping[str, Any]) -> list[Any]:
+        """Return the list that a selector selects.
+
+        Raises:
+            Unanswerable: it is no list.
+
+        """
+        value = self.select(selector)
+        if not isinstance(value, list):
+            raise self._unlike(selector, value, "a list")
+        return value
+
+    def _table(self, selector: Mapping[str, Any], value: Any, *columns: str) -> list[dict[str, Any]]:
+        if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+            raise self._unlike(selector, value, "a table")
+        for column in columns:
+            if not all(column in row for row in value):
+                raise self._unlike(selector, value, f"a table with the column {column!r}")
+        return value
+
+    def _unlike(self, selector: Mapping[str, Any], value: Any, wanted: str) -> Unanswerable:
+        where, _, name = self._holder(selector["of"])
+        return Unanswerable("blocked", f"{where} holds {shown(value)} as {name!r}, not {wanted}.")
+
+    def _holder(self, reference: str) -> tuple[str, Mapping[str, Any], str]:
+        role, _, name = reference.partition(".")
+        if role == ENVIRONMENT:
+            return "The environment record", self.environment, name
+        return f"The record {self.records[role].name}", self.records[role].observations, name
+
+
+def _row_fits(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(
+        isinstance(row.get(column), str) and re.fullmatch(value, row[column]) is not None
+        if isinstance(value, str)
+        else same(row.get(column), value)
+        for column, value in wanted.items()
+    )
+
+
+REDUCTIONS: dict[str, Callable[[list[Any]], Any]] = {
+    "sum": sum,
+    "count": len,
+    "distinct": lambda values: len(set(values)),
+    "first": lambda values: values[0] if values else None,
+    "last": lambda values: values[-1] if values else None,
+}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two values of a record are equal; true is not 1, and lists are equal item by item."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def fits(check: Mapping[str, Any], value: Any) -> bool:
+    """Tell whether ``value`` is as the one operator in ``check`` wants it."""
+    operator = next(name for name in OPERATORS if name in check)
+    return OPERATORS[operator](value, check[operator])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _found(pattern: str, text: Any) -> bool:
+    return isinstance(text, str) and re.search(pattern, text) is not None
+
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "is": same,
+    "contains": lambda value, items: isinstance(value, list) and all(item in value for item in items),
+    "lacks": lambda value, items: isinstance(value, list) and not any(item in value for item in items),
+    "matches": lambda value, pattern: any(
+        _found(pattern, item) for item in (value if isinstance(value, list) else [value])
+    ),
+    "every": lambda value, pattern: (
+        isinstance(value, list) and value != [] and all(_found(pattern, item) for item in value)
+    ),
+    "at_least": lambda value, least: _is_number(value) and value >= least,
+    "at_most": lambda value, most: _is_number(value) and value <= most,
+}
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def shown(value: Any) -> str:
+    """Return a value of a record as words for a reason."""
+    if isinstance(value, bool):
+        text = "yes" if value else "no"
+    elif isinstance(value, list):
+        text = ", ".join(map(shown, value)) if value else "none"
+    elif isinstance(value, dict):
+        text = " ".join(f"{key} {shown(item)}" for key, item in value.items())
+    elif isinstance(value, float):
+        text = f"{value:.4g}"
+    else:
+        text = "nothing" if value is None else " ".join(str(value).split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN].rstrip()} ..."
+
+
+def scalar(value: Any) -> Scalar:
+    """Return a value of a record as one that a verdict can show: a list becomes its words."""
+    return value if value is None or isinstance(value, bool | int | float | str) else shown(value)
+
+
+def sentence(*clauses: str) -> str:
+    """Join clauses to one sentence; empty ones are left out."""
+    text = "; ".join(clause for clause in clauses if clause)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _also(claim: Claim, evidence: Evidence) -> str:
+    """Return the clause of the values that the claim wants told."""
+    return ", ".join(
+        f"{words}: {shown(evidence.select(selector))}" for words, selector in claim.parameters.get("show", {}).items()
+    )
+
+
+# --- rules ---------------------------------------------------------------------------------------
+
+
+def holds(claim: Claim, evidence: Evidence) -> Finding:
+    """Make every check; the worst state that a failing one names counts, and not_reproduced when none holds."""
+    checks = claim.parameters["checks"]
+    values = [evidence.select(check) for check in checks]
+    failing = [(check, value) for check, value in zip(checks, values, strict=True) if not fits(check, value)]
+    holding = [check for check, value in zip(checks, values, strict=True) if fits(check, value)]
+    state: State = max(
+        (check.get("otherwise", "not_reproduced") for check, _ in failing), key=STATES.index, default=STATES[0]
+    )
+    if not holding and state == "partly":
+        state = "not_reproduced"
+    measured: Any = f"{len(holding)} of {len(checks)}"
+    if "measured" in claim.parameters:
+        measured = evidence.select(claim.parameters["measured"])
+    elif len(checks) == 1:
+        measured = values[0]
+    others = ", ".join(f"{check['words']} (found: {shown(value)})" for check, value in failing)
+    words = ", ".join(check["words"] for check in holding)
+    return Finding(
+        state,
+        scalar(measured),
+        sentence(
+            f"does not hold: {others}" if others else "",
+            f"holds: {words}" if words else "",
+            _also(claim, evidence),
+        ),
+    )
+
+
+def same_items(claim: Claim, evidence: Evidence) -> Finding:
+    """Compare a list with the published items, and their order where that is claimed; name missing and extra ones."""
+    published = claim.parameters["items"]
+    found = evidence.items(claim.parameters["list"])
+    missing = list((Counter(published) - Counter(found)).elements())
+    extra = list((Counter(found) - Counter(published)).elements())
+    disordered = claim.parameters["ordered"] and not missing and not extra and found != published
+    state: State = "reproduced"
+    if len(missing) == len(published):
+        state = "not_reproduced"
+    elif missing or disordered:
+        state = "partly"
+    elif extra:
+        state = claim.parameters["extra"]
+    return Finding(
+        state,
+        scalar(found),
+        sentence(
+            f"{len(published) - len(missing)} of the {len(published)} published are there",
+            f"missing: {shown(missing)}" if missing else "",
+            f"not published: {shown(extra)}" if extra else "",
+            f"in another order: {shown(found)}" if disordered else "",
+            _also(claim, evidence),
+        ),
+    )
+
+
+def counts(claim: Claim, evidence: Evidence) -> Finding:
+    """Compare count by count: all equal, at least half of them, or fewer; tell each difference with its cause."""
+    key, column = claim.parameters["key"], claim.parameters["count"]
+    found: Counter[str] = Counter()
+    for row in evidence.rows(claim.parameters["table"], key, column):
+        found[row[key]] += row[column]
+    published = claim.parameters["published"]
+    causes = {(cause["name"], cause["found"]): cause["because"] for cause in claim.parameters["causes"]}
+    differences = [
+        f"{name} {found[name]} instead of {count} ({causes.get((name, found[name]), 'no cause known')})"
+        for name, count in published.items()
+        if found[name] != count
+    ]
+    equal = len(published) - len(differences)
+    state: State = "not_reproduced"
+    if not differences:
+        state = "reproduced"
+    elif 2 * equal >= len(published):
+        state = "partly"
+    return Finding(
+        state,
+        f"{equal} of {len(published)}",
+        sentence(f"{equal} of {len(published)} counts are as published", ", ".join(differences)),
+    )
+
+
+def equal_between(claim: Claim, evidence: Evidence) -> Finding:
+    """Compare two counts, whatever they are."""
+    left, right = (evidence.select(claim.parameters[side]) for side in ("left", "right"))
+    names = claim.parameters["left_name"], claim.parameters["right_name"]
+    reason = sentence(f"{names[0]}: {shown(left)}, {names[1]}: {shown(right)}")
+    if not left:
+        return Finding(claim.parameters["if_absent"], scalar(left), reason)
+    return Finding("reproduced" if same(left, right) else "not_reproduced", scalar(left), reason)
+
+
+def ranking(claim: Claim, evidence: Evidence) -> Finding:
+    """Compare the rows with the greatest values with the published ones: the order, else the set, else how many."""
+    key, by = claim.parameters["key"], claim.parameters["by"]
+    published, leave_out = claim.parameters["published"], claim.parameters["leave_out"]
+    table = evidence.rows(claim.parameters["table"], key, by)
+    total = sum(row[by] for row in table)
+    ranked = [row for row in table if leave_out is None or re.search(leave_out, row[key]) is None]
+    first = sorted(ranked, key=lambda row: -row[by])[: len(published)]
+    names = [row[key] for row in first]
+    missing = [name for name in published if name not in names]
+    state: State = "not_reproduced"
+    if names == published:
+        state = "reproduced"
+    elif len(published) - len(missing) >= claim.parameters["enough"]:
+        state = "partly"
+    measured = ", ".join(f"{row[key]} {100 * row[by] / total:.2f} %" for row in first)
+    return Finding(
+        state,
+        measured,
+        sentence(
+            f"{'in the published order' if names == published else 'not in the published order'}: {measured}",
+            f"not among the first {len(published)}: {shown(missing)}" if missing else "",
+        ),
+    )
+
+
+def ratio(claim: Claim, evidence: Evidence) -> Finding:
+    """Direction first: resolved by the interval, and beyond the noise floor, which the placebo gives. Then the size."""
+    numerator, denominator, placebo = (
+        evidence.samples(claim.parameters[part]) for part in ("numerator", "denominator", "placebo")
+    )
+    interval = _interval(ratio_interval, numerator, denominator)
+    # The placebo is the numerator's arm again: whatever it differs by is noise.
+    noise = _interval(ratio_interval, placebo, numerator)
+    floor = max(math.log(noise.high), -math.log(noise.low) if noise.low > 0 else math.inf)
+    published, tolerance = claim.published["value"], claim.parameters["tolerance"]
+    state: State
+    if interval.holds(1):
+        state, why = "inconclusive", "the interval does not tell it from 1"
+    elif abs(math.log(interval.estimate)) <= floor:
+        state, why = (
+            "inconclusive",
+            f"no more than the noise: the placebo pair may differ by {_percent(math.expm1(floor))}",
+        )
+    elif (interval.estimate > 1) != (published > 1):
+        state, why = "not_reproduced", f"the other direction than the published {published:.3f}"
+    elif _is_near(published, interval, tolerance):
+        state, why = "reproduced", f"the published {published:.3f} is within {_percent(tolerance)} of the interval"
+    else:
+        state, why = "partly", f"the published direction, another size than the published {published:.3f}"
+    told = f"{interval.estimate:.3f} (95 % interval {interval.low:.3f} to {interval.high:.3f})"
+    return Finding(state, interval.estimate, sentence(told, why), interval.low, _finite(interval.high))
+
+
+def _interval(statistic: Callable[..., Interval], *arms: list[list[float]]) -> Interval:
+    try:
+        return statistic(*arms)
+    except ValueError as error:
+        raise Unanswerable("inconclusive", sentence(f"the samples give no interval: {error}")) from error
+
+
+def _is_near(published: float, interval: Interval, tolerance: float) -> bool:
+    return interval.low * (1 - tolerance) <= published <= interval.high * (1 + tolerance)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def quotient(claim: Claim, evidence: Evidence) -> Finding:
+    """Direction first, beyond what one step resolves; then the size, against the published value or its range."""
+    parts = [claim.parameters[part] for part in ("numerator", "denominator")]
+    values = [evidence.select(part["of"]) - (evidence.select(part["less"]) if "less" in part else 0) for part in parts]
+    told = ", ".join(f"{part['words']}: {1e3 * value:.3f} ms" for part, value in zip(parts, values, strict=True))
+    if min(values) <= 0:
+        return Finding(claim.parameters["if_absent"], None, sentence(told, "so there is no quotient"))
+    value = values[0] / values[1]
+    published, tolerance = claim.published["value"], claim.parameters["tolerance"]
+    low, high = claim.published.get("low", published), claim.published.get("high", published)
+    state: State
+    if abs(math.log(value)) <= math.log1p(claim.parameters["resolution"]):
+        state, why = "inconclusive", f"one step does not resolve {_percent(claim.parameters['resolution'])}"
+    elif (value > 1) != (published > 1):
+        state, why = "not_reproduced", f"the other direction than the published {published:.2f}"
+    elif low * (1 - tolerance) <= value <= high * (1 + tolerance):
+        state, why = "reproduced", f"within {_percent(tolerance)} of the published {published:.2f}"
+    else:
+        state, why = "partly", f"the published direction, another size than the published {published:.2f}"
+    return Finding(state, value, sentence(f"{value:.2f}", told, why))
+
+
+def time_shown(claim: Claim, evidence: Evidence) -> Finding:
+    """Show the typical time with its interval, in the published unit, and compare it with the published one."""
+    unit = claim.published["unit"]
+    seconds = _interval(centre, evidence.samples(claim.parameters["time"]))
+    published, tolerance = claim.published["value"] / PER_SECOND[unit], claim.parameters["tolerance"]
+    value, low, high = (PER_SECOND[unit] * end for end in (seconds.estimate, seconds.low, seconds.high))
+    return Finding(
+        "reproduced" if _is_near(published, seconds, tolerance) else "not_reproduced",
+        value,
+        sentence(
+            f"{value:.2f} {unit} (95 % interval {low:.2f} to {high:.2f})",
+            f"published: {claim.published['value']:.2f} {unit}",
+        ),
+        low,
+        _finite(high),
+    )
+
+
+def found_by(claim: Claim, evidence: Evidence) -> Finding:
+    """Find a row by its list and not by its name; then compare its properties."""
+    key, column = claim.parameters["key"], claim.parameters["list"]
+    sequence, properties = claim.parameters["sequence"], claim.parameters["properties"]
+    rows = evidence.rows(claim.parameters["table"], key, column, *properties)
+    having = [row for row in rows if row[column] == sequence]
+    told = f"{len(having)} of {len(rows)} have [{', '.join(sequence)}]"
+    if not having:
+        return Finding("not_reproduced", None, sentence(told))
+    differing, best = min(
+        (([name for name, value in properties.items() if not same(row[name], value)], row) for row in having),
+        key=lambda candidate: len(candidate[0]),
+    )
+    alike = [f"{name} {shown(best[name])}" for name in properties if name not in differing]
+    others = [f"{name} {shown(best[name])} instead of {shown(properties[name])}" for name in differing]
+    return Finding(
+        "partly" if differing else "reproduced",
+        best[key],
+        sentence(
+            f"{told}, the nearest is {best[key]}",
+            f"as published: {', '.join(alike)}" if alike else "",
+            f"otherwise: {', '.join(others)}" if others else "",
+        ),
+    )
+
+
+def settings_in_force(claim: Claim, evidence: Evidence) -> Finding:
+    """Count the named settings that the environment record attests to be in force; name the others and why."""
+    attested = {row["name"]: row for row in evidence.rows({"of": claim.parameters["settings"]}, "name", "in_force")}
+    names = claim.parameters["names"]
+    others = [
+        f"{name} ({attested[name].get('reason') or 'no reason known' if name in attested else 'not attested'})"
+        for name in names
+        if name not in attested or attested[name]["in_force"] is not True
+    ]
+    state: State = "reproduced"
+    if others:
+        state = "partly" if len(others) < len(names) else "not_reproduced"
+    told = f"{len(names) - len(others)} of {len(names)}"
+    return Finding(
+        state,
+        told,
+        sentence(f"{told} settings are in force", f"not in force: {', '.join(others)}" if others else ""),
+    )
+
+
+def not_measured(claim: Claim, evidence: Evidence) -> Finding:  # noqa: ARG001 - a rule takes both
+    """Say that nothing measures it yet, and what has to be measured."""
+    return Finding("inconclusive", None, sentence(f"not measured yet: {claim.parameters['what']}"))
+
+
+RULES: dict[str, Callable[[Claim, Evidence], Finding]] = {
+    "holds": holds,
+    "same_items": same_items,
+    "counts": counts,
+    "equal_between": equal_between,
+    "ranking": ranking,
+    "ratio": ratio,
+    "quotient": quotient,
+    "time_shown": time_shown,
+    "found_by": found_by,
+    "settings_in_force": settings_in_force,
+    "not_measured": not_measured,
+}
