@@ -89,7 +89,7 @@ def exec_measured(environment: Environment, command: Sequence[str]) -> NoReturn:
 
 @dataclass(frozen=True)
 class Completed:
-    """A measured process that ended. ``timed_out``: it was ended by us. ``duration_s`` includes the launcher's start."""
+    """A measured process that ended; ``timed_out``: by us. ``duration_s`` includes the launcher's start."""
 
     command: list[str]
     returncode: int

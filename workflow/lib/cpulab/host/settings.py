@@ -63,8 +63,8 @@ def compare(
     wanted_policy = f"bind:{format_list(plan.memory_nodes)}"
     pages = sorted(int(node) for node in memory["pages"])
     bound = (memory["policy"] or "").startswith(wanted_policy) and set(pages) <= set(plan.memory_nodes)
-    row("numactl -m", wanted_policy, memory["policy"], bound,
-        memory["reason"] or f"the policy is another one (refused by the kernel?), or pages lie on nodes {pages}")  # fmt: skip
+    elsewhere = f"the policy is another one (refused by the kernel?), or pages lie on nodes {pages}"
+    row("numactl -m", wanted_policy, memory["policy"], bound, memory["reason"] or elsewhere)
     row("OMP_NUM_THREADS", str(len(plan.cpus)), str(facts["torch_threads"]), facts["torch_threads"] == len(plan.cpus),
         "torch uses another number of threads")  # fmt: skip
     for name, (asked, reported) in MALLOC_OPTIONS.items():
