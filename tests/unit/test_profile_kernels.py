@@ -61,6 +61,26 @@ def test_a_small_kernel_is_neither_vectorized_nor_parallel() -> None:
     assert (kernel.vectorized, kernel.parallel, kernel.shape) == (False, False, "(64,); (64,)")
 
 
+def test_one_loop_nest_without_vectors_makes_the_kernel_not_vectorized() -> None:
+    nests = [kernels.Nest(parallel=True, vectorized=True), kernels.Nest(parallel=True)]
+    assert not kernels.Kernel("mixed", None, in_place=False, dtype="float32", nests=nests).vectorized
+    assert kernels.Kernel("vectors", None, in_place=False, dtype="float32", nests=nests[:1]).vectorized
+
+
+def test_what_is_computed_outside_any_loop_is_a_nest_without_extents() -> None:
+    (kernel,) = recorded("single_elements")
+    assert [(nest.shape, nest.ops) for nest in kernel.nests] == [
+        ("(3700,)", ["mul", "sum"]), ("()", ["div"]), ("()", ["exp", "add"]),
+    ]  # fmt: skip
+    assert (kernel.parallel, kernel.vectorized) == (False, False)
+
+
+def test_a_padded_load_is_masked_and_looked_up() -> None:
+    assert recorded("compiled_as_published")[0].ops == [
+        "lt", "indirect_load", "masked", "ge", "indirect_load", "masked", "indirect_load",
+    ]  # fmt: skip
+
+
 def test_a_kernel_that_only_copies_has_no_ops() -> None:
     assert recorded("compiled_as_published")[4].ops == []
 

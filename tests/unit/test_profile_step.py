@@ -7,12 +7,14 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cpulab.config import load_preset
 from cpulab.host.launch import Environment, load_environment, run_measured
+from cpulab.profile import traces
 from cpulab.profile.step import CASES
 from cpulab.progress import Reporter
 from cpulab.step import Bench, observe
@@ -193,21 +195,38 @@ def test_a_larger_model_and_more_profiled_steps_are_expected_to_take_longer() ->
     tutorial, quick, smoke = map(load_preset, ("tutorial", "quick", "smoke"))
     for case in CASES.values():
         assert case.expected_s(smoke) < case.expected_s(quick) < case.expected_s(tutorial)
+        more = replace(tutorial, profile=replace(tutorial.profile, active=tutorial.profile.active + 1))
+        assert case.expected_s(more) > case.expected_s(tutorial)
 
 
 @pytest.mark.torch
-def test_torch_itself_says_what_is_elementwise_and_what_the_published_schedule_exports(
-    environment: Path, tmp_path: Path
-) -> None:
+def test_the_worker_reads_tables_calls_and_traces_from_the_profiler_itself(environment: Path, tmp_path: Path) -> None:
     script = """
-from cpulab.profile.worker import is_pointwise, published_schedule
+import json, torch
+from cpulab.profile.worker import elementwise, is_pointwise, published_schedule, take
 names = ["aten::add", "aten::add_", "aten::relu", "aten::clamp_min", "aten::copy_", "aten::addmm", "aten::view", "ProfilerStep*"]
-print([name for name in names if is_pointwise(name)])
-print([(seen["step"], seen["trace"]) for seen in published_schedule(0)])
+bias, matrix = torch.ones(8), torch.ones(8, 8)
+plan = {"wait": 0, "warmup": 1, "active": 1, "repeat": 1}
+call = lambda: torch.relu(torch.addmm(bias, matrix, matrix))
+(addmm,) = take(call, 2, plan, "addmm_", lambda profiler: {"calls": elementwise(profiler)})
+seen = {"pointwise": [name for name in names if is_pointwise(name)], "calls": addmm["calls"], "published": published_schedule(0)}
+print(json.dumps(seen))
 """
     completed = run_measured(load_environment(environment), ["python", "-c", script], cwd=tmp_path, timeout_s=120)
     assert completed.returncode == 0, completed.stderr
-    pointwise, exported = completed.stdout.splitlines()
-    assert pointwise == "['aten::add', 'aten::add_', 'aten::relu', 'aten::clamp_min']"
-    assert exported == str([(step, f"published_schedule_{step}.json") for step in (21, 32, 43)])
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"published_schedule_{n}.json" for n in (21, 32, 43)]
+    seen = json.loads(completed.stdout)
+    assert seen["pointwise"] == ["aten::add", "aten::add_", "aten::relu", "aten::clamp_min"]
+    calls = {(call["name"], call["inside"], call["kind"]): call["calls"] for call in seen["calls"]}
+    assert calls["aten::copy_", "aten::addmm", "copy"] == 1
+    assert calls["aten::clamp_min", "aten::relu", "pointwise"] == 1
+    assert [step["step"] for step in seen["published"]] == [21, 32, 43]
+    for step in seen["published"]:
+        rows = {row["name"]: row for row in step["ops"]}
+        assert {"aten::neg", "aten::maximum", "aten::cat"} <= set(rows)
+        assert sum(row["self_s"] for row in step["ops"]) == pytest.approx(step["step_total_s"])
+        assert rows["ProfilerStep*"]["total_s"] == pytest.approx(step["step_total_s"])
+        assert rows["aten::neg"]["share"] == pytest.approx(rows["aten::neg"]["self_s"] / step["step_total_s"])
+        assert rows["ProfilerStep*"]["self_s"] < rows["ProfilerStep*"]["total_s"]
+        packed = tmp_path / f"{step['trace']}.gz"
+        traces.pack(tmp_path / step["trace"], packed)
+        assert traces.missing_calls(step["ops"], traces.calls(packed)) == []

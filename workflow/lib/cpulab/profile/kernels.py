@@ -24,9 +24,7 @@ _CAST = re.compile(
     r"|float|double|bool|u?int\d+_t|at::BFloat16|at::Half)?\((.+)\)"
 )
 _CAST_METHOD = re.compile(r"\.(?:template )?(?:cast|to)<.+?>\(\)")
-_LOAD = re.compile(
-    r"(?:at::vec::Vec\w+<[^()]+>::(?:from\(tmp\w+\)\.template )?loadu\b|(?:in_out|in|out)_ptr\d+\[)"
-)
+_LOAD = re.compile(r"(?:at::vec::Vec\w+<[^()]+>::(?:from\(tmp\w+\)\.template )?loadu\b|(?:in_out|in|out)_ptr\d+\[)")
 _BINARY = re.compile(r"-?[\w.]+ (\+|-|\*|/|<|<=|>|>=|==|!=|&|\||\^|&&|\|\|) -?[\w.]+")
 _METHOD = re.compile(r"tmp\w+\.(\w+)\(.*\)")
 _FUNCTION = re.compile(r"(?:at::vec::|std::)?(\w+)\(.*\)")
@@ -82,12 +80,12 @@ class Kernel:
     @property
     def vectorized(self) -> bool:
         """Whether every loop nest works on vectors."""
-        return all(nest.vectorized for nest in self.nests)
+        return bool(self.nests) and all(nest.vectorized for nest in self.nests)
 
     @property
     def parallel(self) -> bool:
         """Whether the outermost loop of every nest, over rows, is shared among threads."""
-        return all(nest.parallel for nest in self.nests)
+        return bool(self.nests) and all(nest.parallel for nest in self.nests)
 
     @property
     def shape(self) -> str:
@@ -118,9 +116,11 @@ def _kernel(name: str, source: str) -> Kernel:
 def _nests(body: str) -> Iterator[Nest]:
     """Walk the body line by line; the code generator writes one brace, loop or statement a line.
 
-    The code for what is left over after the last whole vector (C10_UNLIKELY) repeats the ops: passed over.
+    The code for what is left over after the last whole vector (C10_UNLIKELY) repeats the ops: passed over. What is
+    computed outside any loop, on single elements, counts as a nest of shape ().
     """
     nest: Nest | None = None
+    single = Nest(parallel=False)
     depth = nest_depth = 0
     left_over_depth: int | None = None
     omp_for = False
@@ -135,9 +135,10 @@ def _nests(body: str) -> Iterator[Nest]:
             if not any(depth <= known for known in loops):
                 loops.append(depth)
                 nest.extents.append(_extent(loop[2], loop[3]))
-        elif nest is not None and left_over_depth is None:
-            nest.vectorized |= "at::vec::Vec" in line
-            nest.ops += _ops(line)
+        elif left_over_depth is None:
+            (nest or single).ops.extend(_ops(line))
+            if nest is not None:
+                nest.vectorized |= "at::vec::Vec" in line
         omp_for = line.startswith("#pragma omp for") or (omp_for and line.startswith("#pragma"))
         depth += line.count("{") - line.count("}")
         if line.startswith("}"):
@@ -146,12 +147,13 @@ def _nests(body: str) -> Iterator[Nest]:
             if nest is not None and depth <= nest_depth:
                 yield nest
                 nest = None
+            if single.ops and depth == 0:
+                yield single
+                single = Nest(parallel=False)
 
 
 def _extent(start: str, stop: str) -> str:
-    first, last = (
-        re.sub(r"(\d)L\b", r"\1", re.sub(r"static_cast<\w+>\((.+)\)", r"\1", end)) for end in (start, stop)
-    )
+    first, last = (re.sub(r"(\d)L\b", r"\1", re.sub(r"static_cast<\w+>\((.+)\)", r"\1", end)) for end in (start, stop))
     if first == "0":
         return last
     return str(int(last) - int(first)) if first.isdigit() and last.isdigit() else f"{last} - {first}"
@@ -159,9 +161,8 @@ def _extent(start: str, stop: str) -> str:
 
 def _ops(line: str) -> list[str]:
     statement = _STATEMENT.fullmatch(line)
-    if (
-        statement is None or "vec_reduce_all" in line
-    ):  # the last sum within one vector, of a reduction already named
+    # Putting together the parts of one vector or of all threads belongs to a reduction that is named already.
+    if statement is None or "vec_reduce_all" in line or "_arr[" in line:
         return []
     target, expression = statement.groups()
     op = _op(expression)

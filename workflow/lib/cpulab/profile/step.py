@@ -31,9 +31,7 @@ def _expected_s(preset: Preset, *, compiled: bool) -> float:
     return START_S + compiling + iterations * share * (COMPILED_S if compiled else EAGER_S)
 
 
-def _look(
-    bench: Bench, *, compiled: bool, attention: str, freezing: bool, published_schedule: bool
-) -> Observed:
+def _look(bench: Bench, *, compiled: bool, attention: str, freezing: bool, published_schedule: bool) -> Observed:
     size = bench.preset.model
     bench.reporter.stage(f"{'compile and ' if compiled else ''}profile, attention {attention}")
     asked = {
@@ -84,9 +82,7 @@ def _eager(step: Mapping[str, Any]) -> dict[str, Observation]:
     return {"elementwise_ops": _pointwise(step)}
 
 
-def _kernels(
-    bench: Bench, observed: Observed, sources: list[str], step: Mapping[str, Any]
-) -> dict[str, Observation]:
+def _kernels(bench: Bench, observed: Observed, sources: list[str], step: Mapping[str, Any]) -> dict[str, Observation]:
     for place, source in enumerate(sources):
         _keep_text(bench, observed, "output_code", f"output_code{f'_{place}' if place else ''}.py", source)
     found = [kernel for source in sources for kernel in kernels.parse(source)]

@@ -38,9 +38,7 @@ def is_pointwise(name: str) -> bool:
     if not re.fullmatch(r"\w+::\w+", name):
         return False
     namespace, _, operator = name.partition("::")
-    packets = [
-        getattr(getattr(torch.ops, namespace), form, None) for form in (operator, operator.removesuffix("_"))
-    ]
+    packets = [getattr(getattr(torch.ops, namespace), form, None) for form in (operator, operator.removesuffix("_"))]
     return any(
         torch.Tag.pointwise in getattr(packet, overload).tags
         for packet in packets
@@ -97,9 +95,7 @@ def take(
         seen.append({"step": profiler.step_num, "trace": trace, **look(profiler)})
         profiler.export_chrome_trace(trace)
 
-    with profile(
-        activities=[ProfilerActivity.CPU], schedule=schedule(**plan), on_trace_ready=ready
-    ) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(**plan), on_trace_ready=ready) as profiler:
         for _ in range(steps):
             call()
             profiler.step()
@@ -110,9 +106,7 @@ def published_schedule(seed: int) -> list[dict[str, Any]]:
     """Run the published schedule over its 50 steps on the tutorial's small program, for what it exports."""
     program = cases.PROGRAMS["uint8"]
     tensors = program.inputs(seed)
-    return take(
-        lambda: program.function(*tensors), PUBLISHED_STEPS, PUBLISHED_SCHEDULE, "published_schedule_", table
-    )
+    return take(lambda: program.function(*tensors), PUBLISHED_STEPS, PUBLISHED_SCHEDULE, "published_schedule_", table)
 
 
 def main(asked: dict[str, Any]) -> dict[str, Any]:
@@ -120,9 +114,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
     network, weights = models.build(
         asked["model"], layers=asked["layers"], attention=asked["attention"], seed=asked["seed"]
     )
-    tensors = models.inputs(
-        network, batch=asked["batch"], sequence_length=asked["sequence_length"], seed=asked["seed"]
-    )
+    tensors = models.inputs(network, batch=asked["batch"], sequence_length=asked["sequence_length"], seed=asked["seed"])
     called = torch.compile(network) if asked["compiled"] else network
     sources: list[str] = []
     settings = {"cpp.enable_kernel_profile": True, "freezing": asked["freezing"]}
