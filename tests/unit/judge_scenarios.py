@@ -207,6 +207,14 @@ HOLDS = [
         told=("how many: 2, the last: q",),
     ),
     Scenario(
+        "what is shown as measured is whole, however long",
+        "holds",
+        "reproduced",
+        {"a": record(names=["x" * 100, "y" * 100])},
+        {"checks": [check("names", lacks=["z"])]},
+        verdict={"measured": f"{'x' * 100}, {'y' * 100}"},
+    ),
+    Scenario(
         "an observation that the record does not hold blocks the claim, by name",
         "holds",
         "blocked",
@@ -1023,7 +1031,7 @@ NOT_MEASURED = [
         {},
         {"what": "the bytes moved"},
         verdict={"measured": None, "evidence": [], "today": None},
-        told=("Not measured yet: the bytes moved.",),
+        told=("This is not measured yet: the bytes moved.",),
     ),
 ]
 

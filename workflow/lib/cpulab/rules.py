@@ -196,24 +196,28 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 # --- words ---------------------------------------------------------------------------------------
 
 
-def shown(value: Any) -> str:
-    """Return a value of a record as words for a reason."""
+def words(value: Any) -> str:
+    """Return a value of a record as words."""
     if isinstance(value, bool):
-        text = "yes" if value else "no"
-    elif isinstance(value, list):
-        text = ", ".join(map(shown, value)) if value else "none"
-    elif isinstance(value, dict):
-        text = " ".join(f"{key} {shown(item)}" for key, item in value.items())
-    elif isinstance(value, float):
-        text = f"{value:.4g}"
-    else:
-        text = "nothing" if value is None else " ".join(str(value).split())
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(words, value)) if value else "none"
+    if isinstance(value, dict):
+        return " ".join(f"{key} {words(item)}" for key, item in value.items())
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "nothing" if value is None else " ".join(str(value).split())
+
+
+def shown(value: Any) -> str:
+    """Return a value of a record as words for a reason, cut where they are many."""
+    text = words(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN].rstrip()} ..."
 
 
 def scalar(value: Any) -> Scalar:
     """Return a value of a record as one that a verdict can show: a list becomes its words."""
-    return value if value is None or isinstance(value, bool | int | float | str) else shown(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else words(value)
 
 
 def sentence(*clauses: str) -> str:
@@ -225,7 +229,7 @@ def sentence(*clauses: str) -> str:
 def _also(claim: Claim, evidence: Evidence) -> str:
     """Return the clause of the values that the claim wants told."""
     return ", ".join(
-        f"{words}: {shown(evidence.select(selector))}" for words, selector in claim.parameters.get("show", {}).items()
+        f"{name}: {shown(evidence.select(selector))}" for name, selector in claim.parameters.get("show", {}).items()
     )
 
 
@@ -249,13 +253,13 @@ def holds(claim: Claim, evidence: Evidence) -> Finding:
     elif len(checks) == 1:
         measured = values[0]
     others = ", ".join(f"{check['words']} (found: {shown(value)})" for check, value in failing)
-    words = ", ".join(check["words"] for check in holding)
+    told = ", ".join(check["words"] for check in holding)
     return Finding(
         state,
         scalar(measured),
         sentence(
             f"does not hold: {others}" if others else "",
-            f"holds: {words}" if words else "",
+            f"holds: {told}" if told else "",
             _also(claim, evidence),
         ),
     )
@@ -485,7 +489,7 @@ def settings_in_force(claim: Claim, evidence: Evidence) -> Finding:
 
 def not_measured(claim: Claim, evidence: Evidence) -> Finding:  # noqa: ARG001 - a rule takes both
     """Say that nothing measures it yet, and what has to be measured."""
-    return Finding("inconclusive", None, sentence(f"not measured yet: {claim.parameters['what']}"))
+    return Finding("inconclusive", None, sentence(f"this is not measured yet: {claim.parameters['what']}"))
 
 
 RULES: dict[str, Callable[[Claim, Evidence], Finding]] = {
