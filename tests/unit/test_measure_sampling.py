@@ -1,0 +1,95 @@
+"""When sampling stops, and how long a process may take."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cpulab.config import Sampling
+from cpulab.measure.sampling import stopped_by, time_allowed
+from cpulab.statistics import ratio_interval
+from simulated_machine import world
+
+DATA = Path(__file__).parents[1] / "data" / "measure"
+SAMPLING = Sampling(budget_s=100, min_processes=3, max_processes=5, warmup=1, rounds=4, half_width=0.02)
+
+NARROW = [[1.001], [1.002], [1.0], [1.001], [1.002]]
+WIDE = [[1.0], [1.5], [1.2], [1.1], [1.4]]
+
+
+def stop(eager: list[list[float]], *, elapsed_s: float = 10, last_process_s: float = 5, **changes: float) -> str | None:
+    sampling = dataclasses.replace(SAMPLING, **changes)
+    return stopped_by(sampling, eager, [[1.0]] * len(eager), elapsed_s=elapsed_s, last_process_s=last_process_s)
+
+
+def test_sampling_stops_at_the_least_number_of_processes_when_the_interval_is_narrow() -> None:
+    assert stop(NARROW[:3]) == "interval"
+
+
+def test_sampling_never_stops_before_the_least_number_of_processes() -> None:
+    assert stop(NARROW[:2]) is None
+    assert stop(WIDE[:1], elapsed_s=1000) is None
+
+
+def test_sampling_goes_on_while_the_interval_is_wide_and_the_budget_lasts() -> None:
+    assert stop(WIDE[:3]) is None
+
+
+def test_how_narrow_is_narrow_is_the_presets_choice() -> None:
+    assert stop(NARROW[:3], half_width=0.001) is None
+    assert stop(WIDE[:3], half_width=0.9) == "interval"
+
+
+def test_sampling_stops_at_the_largest_number_of_processes() -> None:
+    assert stop(WIDE) == "processes"
+
+
+def test_sampling_stops_when_the_next_process_would_overrun_the_budget() -> None:
+    assert stop(WIDE[:3], elapsed_s=80, last_process_s=20) is None
+    assert stop(WIDE[:3], elapsed_s=80, last_process_s=21) == "budget"
+
+
+def test_the_interval_is_named_when_the_budget_is_spent_as_well() -> None:
+    assert stop(NARROW[:3], elapsed_s=1000) == "interval"
+
+
+def test_two_recorded_processes_of_a_busy_machine_do_not_give_a_narrow_interval() -> None:
+    answers = [json.loads((DATA / f"fused_pattern_{cache}.json").read_text()) for cache in ("cold", "warm")]
+    eager, inductor = ([answer["arms"][arm]["values"] for answer in answers] for arm in ("eager", "inductor"))
+    sampling = dataclasses.replace(SAMPLING, min_processes=2)
+
+    assert stopped_by(sampling, eager, inductor, elapsed_s=10, last_process_s=5) is None
+    assert stopped_by(sampling, eager, eager, elapsed_s=10, last_process_s=5) == "interval"
+
+
+def test_the_processes_that_are_due_in_any_case_share_what_is_left_of_the_budget() -> None:
+    assert time_allowed(SAMPLING, 0, elapsed_s=0) == pytest.approx(100 / 3)
+    assert time_allowed(SAMPLING, 1, elapsed_s=40) == pytest.approx(30)
+    assert time_allowed(SAMPLING, 2, elapsed_s=40) == pytest.approx(60)
+
+
+def test_a_further_process_may_use_all_that_is_left() -> None:
+    assert time_allowed(SAMPLING, 4, elapsed_s=90) == pytest.approx(10)
+
+
+def test_a_spent_budget_allows_nothing_more() -> None:
+    assert time_allowed(SAMPLING, 1, elapsed_s=130) == 0
+
+
+@pytest.mark.parametrize(("least", "bound"), [(3, 0.91), (5, 0.93)])
+def test_stopping_at_the_first_narrow_interval_hardly_costs_coverage(least: int, bound: float) -> None:
+    generator = np.random.default_rng(least)
+    sampling = dataclasses.replace(SAMPLING, min_processes=least, max_processes=10)
+    machines, held = 600, 0
+    for _ in range(machines):
+        eager, inductor = world(generator, processes=10, rounds=20, ratio=2.0)
+        for processes in range(least, 11):
+            samples = eager[:processes], inductor[:processes]
+            if stopped_by(sampling, *samples, elapsed_s=0, last_process_s=0) is not None:
+                held += ratio_interval(*samples).holds(2.0)
+                break
+
+    assert bound <= held / machines <= 0.975

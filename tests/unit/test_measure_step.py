@@ -1,0 +1,157 @@
+"""How the benchmark step starts its processes and what its record holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cpulab.config import Sampling, known_presets, load_preset
+from cpulab.measure.step import CASES, observed, sample
+from cpulab.records import schema_problem
+
+DATA = Path(__file__).parents[1] / "data" / "measure"
+SAMPLING = Sampling(budget_s=100, min_processes=2, max_processes=3, warmup=5, rounds=20, half_width=0.02)
+
+
+def answers() -> list[dict[str, Any]]:
+    return [json.loads((DATA / f"fused_pattern_{cache}.json").read_text()) for cache in ("cold", "warm")]
+
+
+class RecordedBench:
+    """A bench whose worker answers with what real processes answered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.scratch = folder
+        self.preset = load_preset("smoke")
+        self.model = "a model"
+        self.seed = 7
+        self.stages: list[str] = []
+        self.asked: list[dict[str, Any]] = []
+        self.variables: list[dict[str, str]] = []
+        self.reporter = SimpleNamespace(stage=self.stages.append)
+
+    def worker(self, _module: str, asked: dict[str, Any], *, variables: dict[str, str], timeout_s: float) -> Any:
+        assert timeout_s > self.preset.benchmark.budget_s
+        self.asked.append(asked)
+        self.variables.append(variables)
+        return answers()[min(len(self.asked), 2) - 1]
+
+
+def test_processes_are_measured_until_the_sampling_stops(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    processes, reason = sample(bench, SAMPLING, {"kind": "program"}, freezing=False)
+
+    assert (len(processes), reason) == (3, "processes")
+    assert len(bench.stages) == 3
+
+
+def test_all_processes_of_a_case_share_one_cache_folder_below_its_scratch(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    sample(bench, SAMPLING, {"kind": "program"}, freezing=False)
+    caches = {variables["TORCHINDUCTOR_CACHE_DIR"] for variables in bench.variables}
+
+    assert len(caches) == 1
+    assert Path(caches.pop()).is_relative_to(tmp_path.resolve())
+    assert all(variables["HF_HUB_OFFLINE"] == "1" for variables in bench.variables)
+
+
+def test_each_process_goes_on_in_the_orders_where_the_last_one_stopped(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    sample(bench, SAMPLING, {"kind": "program"}, freezing=False)
+
+    assert [asked["first_round"] for asked in bench.asked] == [0, 20, 40]
+
+
+def test_deadlines_share_the_budget(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    sample(bench, SAMPLING, {"kind": "program"}, freezing=False)
+    first, second = (asked["deadline"] for asked in bench.asked[:2])
+
+    # Half of it each, and the recorded first process left all of its half to the second.
+    assert second - first == pytest.approx(50, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("case", "attention", "freezing"),
+    [("mobilebert_as_published", "eager", True), ("mobilebert_default", "sdpa", False)],
+)
+def test_the_variants_of_the_model_differ_in_attention_and_freezing(
+    tmp_path: Path, case: str, attention: str, freezing: bool
+) -> None:
+    bench = RecordedBench(tmp_path)
+    CASES[case].look(bench)
+    asked = bench.asked[0]
+
+    assert (asked["subject"]["attention"], asked["freezing"]) == (attention, freezing)
+    assert asked["subject"]["model"] == "a model"
+    assert (asked["subject"]["layers"], asked["subject"]["batch"], asked["subject"]["seed"]) == (2, 2, 7)
+
+
+def test_the_pattern_is_measured_by_its_own_budget(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    CASES["fused_pattern"].look(bench)
+
+    assert bench.asked[0]["subject"]["program"] == "fused_pattern"
+    assert bench.asked[0]["rounds"] == bench.preset.pattern.rounds
+
+
+def test_the_record_keeps_every_sample_of_every_process() -> None:
+    kept = {one.name: one for one in observed(answers(), "budget").measurements}
+
+    assert list(kept) == ["eager", "inductor", "placebo", "first_call", "peak_memory"]
+    for arm in ("eager", "inductor", "placebo"):
+        assert [dataclasses.asdict(one) for one in kept[arm].processes] == [answer["arms"][arm] for answer in answers()]
+    assert [one.values for one in kept["first_call"].processes] == [[answer["first_call"]] for answer in answers()]
+    assert (kept["eager"].unit, kept["first_call"].unit, kept["peak_memory"].unit) == ("s", "s", "byte")
+
+
+def test_the_record_says_what_was_built_how_it_compares_and_why_sampling_stopped() -> None:
+    seen = observed(answers(), "budget").observations
+
+    assert (seen["rows"], seen["columns"], seen["freezing"]) == (16384, 512, False)
+    assert (seen["compiled_is_right"], seen["oracle"]) == (True, "eager")
+    assert seen["stopped_by"] == "budget"
+    assert (seen["first_call_caches"], seen["inductor_cache"]) == (["cold", "warm"], ["miss", "hit"])
+    assert [one["process"] for one in seen["round_orders"]] == [0, 1]
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_one_process_with_a_wrong_result_makes_the_result_wrong(wrong: int) -> None:
+    processes = answers()
+    processes[wrong]["correctness"] |= {"compiled_is_right": False, "largest_error": None, "oracle": "float64"}
+    seen = observed(processes, "budget").observations
+
+    assert (seen["compiled_is_right"], seen["largest_error"], seen["oracle"]) == (False, None, "float64")
+
+
+@pytest.mark.parametrize("larger", [0, 1])
+def test_of_several_right_results_the_least_exact_is_kept(larger: int) -> None:
+    processes = answers()
+    processes[larger]["correctness"]["largest_error"] = 1e-5
+
+    assert observed(processes, "budget").observations["largest_error"] == 1e-5
+
+
+def test_what_is_observed_fits_the_schema_of_records() -> None:
+    kept = observed(answers(), "interval")
+    record = {
+        "schema_version": 1, "step": "benchmark", "case": "fused_pattern", "variant": "default", "preset": "smoke",
+        "status": "ok", "environment": "0" * 64, "command": [], "start": "2026-01-01T00:00:00Z", "duration_s": 1.0,
+        "artifacts": [], "error": None, "digest": "0" * 64,
+        "observations": kept.observations, "measurements": [dataclasses.asdict(one) for one in kept.measurements],
+    }  # fmt: skip
+
+    assert schema_problem("record", record) is None
+
+
+@pytest.mark.parametrize("preset", known_presets())
+def test_the_budgets_of_a_preset_leave_time_for_its_least_number_of_processes(preset: str) -> None:
+    sizes = load_preset(preset)
+
+    for sampling in (sizes.benchmark, sizes.pattern):
+        assert sampling.min_processes <= sampling.max_processes
+        assert sampling.rounds % 2 == 0

@@ -1,0 +1,108 @@
+"""Intervals of ratios and times from several processes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from cpulab.statistics import Interval, centre, ratio_interval
+from simulated_machine import world
+
+Samples = list[list[float]]
+
+
+@pytest.mark.parametrize("rounds", [4, 20])
+@pytest.mark.parametrize("processes", [2, 3, 5, 8])
+def test_the_interval_holds_the_true_ratio_in_95_of_100_simulated_machines(processes: int, rounds: int) -> None:
+    generator = np.random.default_rng([processes, rounds])
+    machines = 1000
+    held = sum(
+        ratio_interval(*world(generator, processes=processes, rounds=rounds, ratio=1.44)).holds(1.44)
+        for _ in range(machines)
+    )
+
+    # Four rounds leave bursts in the medians, which makes the interval a little too careful.
+    assert 0.93 <= held / machines <= (0.975 if rounds == 4 else 0.97)
+
+
+def test_arms_that_always_differ_by_the_same_factor_give_that_factor_exactly() -> None:
+    interval = ratio_interval([[2.0, 4.0], [6.0, 8.0]], [[1.0, 2.0], [3.0, 4.0]])
+
+    assert interval == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_the_interval_is_students_t_over_the_logarithms_of_the_processes() -> None:
+    interval = ratio_interval([[1.0], [math.exp(0.2)]], [[1.0], [1.0]])
+
+    # Mean 0.1, standard error 0.1, and t of one degree of freedom at 97.5 % is 12.706.
+    assert interval.estimate == pytest.approx(math.exp(0.1))
+    assert math.log(interval.high) == pytest.approx(0.1 + 1.2706, abs=1e-4)
+    assert math.log(interval.low) == pytest.approx(0.1 - 1.2706, abs=1e-4)
+
+
+def test_less_confidence_gives_a_narrower_interval() -> None:
+    arms = [[1.0], [1.1], [1.3]], [[1.0], [1.0], [1.0]]
+
+    assert ratio_interval(*arms, confidence=0.5).half_width < ratio_interval(*arms).half_width / 3
+
+
+def test_the_inverse_ratio_has_the_inverse_interval() -> None:
+    above, below = [[1.0, 1.2], [1.3, 1.5], [1.1, 1.0]], [[0.5, 0.7], [0.6, 0.6], [0.5, 0.4]]
+    there, back = ratio_interval(above, below), ratio_interval(below, above)
+
+    assert (1 / back.estimate, 1 / back.high, 1 / back.low) == pytest.approx(there)
+
+
+def test_what_slows_a_whole_round_does_not_show() -> None:
+    slow = [1.0, 3.0, 10.0, 2.0]
+    arms = [[2 * value for value in slow], slow[::-1]], [slow, [value / 2 for value in slow[::-1]]]
+
+    assert ratio_interval(*arms) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_a_burst_in_one_sample_does_not_move_a_process() -> None:
+    assert ratio_interval([[1.0, 1.0, 9.0], [1.0, 1.0, 1.0]], [[1.0] * 3] * 2) == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_more_rounds_of_the_same_processes_do_not_hide_that_the_processes_differ() -> None:
+    few = ratio_interval([[1.0], [1.1], [1.2]], [[1.0]] * 3)
+    many = ratio_interval([[1.0] * 100, [1.1] * 100, [1.2] * 100], [[1.0] * 100] * 3)
+
+    assert many == pytest.approx(few)
+
+
+def test_the_typical_time_is_the_geometric_mean_of_the_processes_medians() -> None:
+    interval = centre([[1.0, 1.0, 50.0], [4.0, 0.1, 4.0]])
+
+    assert interval.estimate == pytest.approx(2.0)
+    assert interval.holds(1.0)
+    assert interval.holds(4.0)
+
+
+def test_the_half_width_is_the_larger_side_as_a_share_of_the_estimate() -> None:
+    assert Interval(2.0, 1.0, 2.2).half_width == pytest.approx(0.5)
+    assert Interval(2.0, 1.9, 3.0).half_width == pytest.approx(0.5)
+
+
+def test_an_interval_holds_its_ends_and_nothing_beyond() -> None:
+    interval = Interval(2.0, 1.0, 3.0)
+
+    assert [interval.holds(value) for value in (0.9, 1.0, 3.0, 3.1)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "problem"),
+    [
+        ([], [], "0 processes"),
+        ([[1.0]], [[1.0]], "1 processes"),
+        ([[1.0], [1.0]], [[1.0]], "2 processes sampled one arm and 1 the other"),
+        ([[1.0], []], [[1.0], []], "no sample"),
+        ([[1.0], [1.0, 2.0]], [[1.0], [1.0]], "2 samples of one arm and 1 of the other"),
+        ([[1.0], [0.0]], [[1.0], [1.0]], "not a positive number"),
+        ([[1.0], [1.0]], [[1.0], [math.nan]], "not a positive number"),
+    ],
+)
+def test_samples_that_give_no_interval_are_refused(above: Samples, below: Samples, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        ratio_interval(above, below)

@@ -1,0 +1,49 @@
+"""What is measured: a network or one of the small functions, with its inputs. Runs in the measured process."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function and its arguments by name; ``facts`` are observations about what was really built."""
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+
+def build(asked: Mapping[str, Any]) -> Subject:
+    """Build the subject that ``asked["kind"]`` names: "model" or "program"; the other keys are its builder's."""
+    return _BUILDERS[asked["kind"]](asked)
+
+
+def _model(asked: Mapping[str, Any]) -> Subject:
+    from cpulab import models
+
+    network, weights = models.build(
+        asked["model"], layers=asked["layers"], attention=asked["attention"], seed=asked["seed"]
+    )
+    tokens = models.inputs(network, batch=asked["batch"], sequence_length=asked["sequence_length"], seed=asked["seed"])
+    batch, sequence_length = tokens["input_ids"].shape
+    facts = {"batch": batch, "sequence_length": sequence_length, "weights": weights, **models.describe(network)}
+    return Subject(network, tokens, facts)
+
+
+def _program(asked: Mapping[str, Any]) -> Subject:
+    from cpulab.cases import PROGRAMS
+
+    program = PROGRAMS[asked["program"]]
+    inputs = program.inputs(asked["seed"])
+    names = list(inspect.signature(program.function).parameters)
+    rows, columns = inputs[0].shape
+    return Subject(program.function, dict(zip(names, inputs, strict=True)), {"rows": rows, "columns": columns})
+
+
+_BUILDERS = {"model": _model, "program": _program}
