@@ -13,9 +13,7 @@ from pathlib import Path
 def _hand_over() -> None:
     # Python runs only the first sitecustomize it finds; the one that this folder hides must still run.
     here = Path(__file__).resolve().parent
-    spec = PathFinder.find_spec(
-        "sitecustomize", [entry for entry in sys.path if Path(entry).resolve() != here]
-    )
+    spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if Path(entry).resolve() != here])
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(module_from_spec(spec))
 
@@ -23,8 +21,8 @@ def _hand_over() -> None:
 def _inject() -> None:
     if not (os.environ.get("CPULAB_FAULT") or os.environ.get("CPULAB_SIMDLEN")):
         return
-    from cpulab.debug import injection  # noqa: PLC0415 - only a process that asks for it pays
-    from cpulab.errors import LabError  # noqa: PLC0415
+    from cpulab.debug import injection
+    from cpulab.errors import LabError
 
     try:
         injection.install()

@@ -1,0 +1,456 @@
+"""The debug step: what torch.compile leaves to look at, which component fails, what the compiler says of a fault."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cpulab.debug import artefacts, cache, compile_errors, faults, links, scripts
+from cpulab.debug.ladder import component_at_fault
+from cpulab.errors import ProcessFailed
+from cpulab.step import Case, Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from cpulab.config import Preset
+    from cpulab.debug.faults import Variant
+    from cpulab.host.launch import Completed
+    from cpulab.records import Artifact, Observation
+    from cpulab.step import Bench
+
+# The fields of a rung that a claim can speak of; the rest is for the other observations.
+RUNG_FIELDS = (
+    "backend", "passed", "exception", "exception_chain", "largest_error", "dynamo_ran", "aot_autograd_ran",
+    "inductor_ran",
+)  # fmt: skip
+
+
+# --- what the cases share ------------------------------------------------------------------------
+
+
+def _cache(bench: Bench) -> dict[str, str]:
+    """Return the variable that gives one process the case's cache, without graphs."""
+    return cache.variables(bench.scratch / "cache")
+
+
+def _look(bench: Bench, look: Callable[[Bench], Observed]) -> Observed:
+    """Do what ``look`` does, starting from what the C++ compiler made for an earlier case."""
+    shared = bench.scratch.parent / "compiled"
+    cache.start_from(shared, bench.scratch / "cache")
+    observed = look(bench)
+    cache.leave(bench.scratch / "cache", shared)
+    return observed
+
+
+def _program(bench: Bench, program: str, *, accuracy: bool = False) -> Path:
+    path = bench.folder / "program.py"
+    variant: Variant = "scalar" if bench.variant == "scalar" else "vectorized"
+    path.write_text(scripts.script(program, variant, seed=bench.seed, accuracy=accuracy), encoding="utf-8")
+    return path
+
+
+def _variant(bench: Bench) -> dict[str, str]:
+    return faults.variant_variables("scalar" if bench.variant == "scalar" else "vectorized")
+
+
+def _worker(bench: Bench, variables: Mapping[str, str], **arguments: Any) -> dict[str, Any]:
+    return bench.worker(
+        "cpulab.debug.worker",
+        {"seed": bench.seed, **arguments},
+        variables={**_variant(bench), **_cache(bench), **variables},
+    )
+
+
+def _debug_run(bench: Bench, script: Path, variables: Mapping[str, str]) -> tuple[Completed, Path]:
+    """Run ``script`` with TORCH_COMPILE_DEBUG=1; return how it ended and the folder that it dumps below."""
+    dumped = bench.scratch / "debug"
+    completed = bench.run(
+        ["python", str(script.resolve())],
+        variables={
+            **_cache(bench),
+            "TORCH_COMPILE_DEBUG": "1",
+            "TORCH_COMPILE_DEBUG_DIR": str(dumped.resolve()),
+            **variables,
+        },
+    )
+    return completed, dumped
+
+
+def _trace(bench: Bench, dumped: Path) -> Path:
+    """Return the folder of the one graph that was dumped.
+
+    Raises:
+        ProcessFailed: nothing was dumped, so there is nothing to observe.
+
+    """
+    traces = sorted(dumped.glob("torch_compile_debug/run_*/torchinductor/*/output_code.py"))
+    if not traces:
+        raise ProcessFailed("The program under TORCH_COMPILE_DEBUG=1", "left no output_code.py", bench.log)
+    return traces[0].parent
+
+
+def _keep_trace(bench: Bench, trace: Path) -> list[Artifact]:
+    names = [*artefacts.DUMPED, artefacts.PROVENANCE]
+    return [bench.keep("debug_trace", trace / name) for name in names if (trace / name).is_file()]
+
+
+def _ladder(answer: Mapping[str, Any]) -> dict[str, Observation]:
+    rungs = [{name: rung[name] for name in RUNG_FIELDS} for rung in answer["ladder"]]
+    return {"ladder": rungs, "ladder_component": component_at_fault(rungs)}
+
+
+def _inductor(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return next(dict(rung) for rung in answer["ladder"] if rung["backend"] == "inductor")
+
+
+def _on_path(answer: Mapping[str, Any]) -> bool:
+    """Tell whether what the faulty generator gave stands in the kernel; its being called is not enough."""
+    code = _inductor(answer)["output_code"]
+    return code is not None and any(artefacts.uses(kernel, answer["generated"]) for kernel in artefacts.kernels(code))
+
+
+def _path_observations(answer: Mapping[str, Any], fault: str) -> dict[str, Observation]:
+    return {
+        "fault": fault,
+        "fault_on_executed_path": _on_path(answer),
+        "fault_known_by": "the text that the faulty generator gave, looked for in the kernel",
+        "fault_generated": list(answer["generated"]),
+    }
+
+
+def _effect(answer: Mapping[str, Any]) -> str:
+    """Return in words what a fault does to the compiled program."""
+    rung = _inductor(answer)
+    if rung["exception"] is not None:
+        return f"does not compile ({rung['exception_chain']})"
+    return "compiles and is right" if rung["passed"] else "compiles and is wrong"
+
+
+def _installed(bench: Bench, op: str) -> dict[str, Any]:
+    """Return the digests of ``op``'s code generators in the installed file."""
+    completed = bench.run(["python", "-m", "cpulab.debug.code_objects", "installed", op])
+    if completed.returncode != 0:
+        raise ProcessFailed("cpulab.debug.code_objects", completed.ending, bench.log)
+    return dict(json.loads(completed.stdout))
+
+
+# --- the healthy program -------------------------------------------------------------------------
+
+
+def _look_at_program(bench: Bench) -> Observed:
+    say = bench.reporter.stage
+    script = _program(bench, "uint8")
+
+    say("the program by default")
+    default = bench.run(["python", str(script.resolve())], variables=_cache(bench))
+    _must_succeed(bench, "The program", default)
+    lines = artefacts.debug_lines(f"{default.stdout}\n{default.stderr}")
+
+    say("the program with TORCH_COMPILE_DEBUG=1")
+    completed, dumped = _debug_run(bench, script, {})
+    _must_succeed(bench, "The program under TORCH_COMPILE_DEBUG=1", completed)
+    logged = artefacts.trace_paths(completed.stderr + completed.stdout)
+    trace = _trace(bench, dumped)
+    files = sorted(path for path in trace.iterdir() if path.is_file())
+    kept = _keep_trace(bench, trace)
+    output_code = bench.folder / "output_code.py"
+    text = output_code.read_text(encoding="utf-8")
+    edit = artefacts.without_first_operation(text)
+    edited = bench.folder / "output_code_edited.py"
+    if edit is not None:
+        edited.write_text(edit.text, encoding="utf-8")
+
+    say("fx_graph_runnable.py alone")
+    runnable = bench.run(["python", str((bench.folder / "fx_graph_runnable.py").resolve())])
+    say("output_code.py alone")
+    code = bench.run(["python", str(output_code.resolve())], variables=_cache(bench))
+
+    say("the ladder, an edited kernel, and what each line is for")
+    answer = _worker(bench, {}, program="uint8", ladder=True, links=True,
+        output_code=[str(output_code.resolve()), str(edited.resolve())] if edit is not None else None,
+    )  # fmt: skip
+
+    kernels = artefacts.kernels(text)
+    marked = artefacts.kernels(answer["marked_output_code"])
+    found = [link for kernel in kernels for link in links.links(kernel, marked)]
+    nodes = artefacts.fx_nodes((trace / "fx_graph_transformed.py").read_text(encoding="utf-8"))
+    first = kernels[0] if kernels else artefacts.Kernel("", "")
+    computing = {node.name for node in nodes}
+    ops = list(dict.fromkeys(link.fx for link in links.links(first, marked) if link.fx in computing))
+    return Observed(
+        {
+            "default_run_is_silent": not lines,
+            "default_run_debug_lines": list(lines),
+            "trace_path_logged": bool(logged),
+            "trace_path_exists": bool(logged) and (bench.scratch / logged[0]).is_dir(),
+            "trace_path": trace.relative_to(dumped).as_posix(),
+            "trace_path_logged_is_it": bool(logged) and (bench.scratch / logged[0]).resolve() == trace.resolve(),
+            "dumped_files": [path.name for path in files if path.stat().st_size > 0],
+            "empty_files": [path.name for path in files if path.stat().st_size == 0],
+            "runnable_exit": runnable.returncode,
+            "output_code_exit": code.returncode,
+            "output_code_is_right": answer.get("output_code_is_right"),
+            "edited_kernel_changes_result": answer.get("edited_kernel_changes_result", False),
+            "edited_statement": f"{edit.before} -> {edit.after}" if edit is not None else None,
+            "fx_nodes": [node.name for node in nodes],
+            "kernel_name": first.name,
+            "kernel_count": len(kernels),
+            "kernel_ops": list(ops),
+            "kernel_is_vectorized": first.is_vectorized,
+            "kernel_lines": list(first.lines),
+            "line_links": [dataclasses.asdict(link) for link in found],
+            "every_line_linked": bool(found) and all(link.fx is not None for link in found),
+            "equal_to_eager": bool(_inductor(answer).get("equal", False))
+            and "equal to eager: True" in completed.stdout,
+            **_ladder(answer),
+        },
+        artifacts=[
+            bench.keep("script", script),
+            *kept,
+            *([bench.keep("edited_output_code", edited)] if edit is not None else []),
+        ],
+    )
+
+
+def _must_succeed(bench: Bench, what: str, completed: Completed) -> None:
+    if completed.returncode != 0:
+        raise ProcessFailed(what, completed.ending, bench.log)
+
+
+# --- the compile error ---------------------------------------------------------------------------
+
+
+def _look_at_compile_error(bench: Bench) -> Observed:
+    say = bench.reporter.stage
+    fault = faults.FAULTS["neg_without_cast"]
+    before = _installed(bench, fault.op)
+    script = _program(bench, "uint8")
+    scalar_fault = faults.variables(fault.name, "scalar")
+
+    say("the faulty program with TORCH_COMPILE_DEBUG=1")
+    completed, dumped = _debug_run(bench, script, scalar_fault)
+    log = bench.folder / "compile_error.log"
+    log.write_text(completed.stdout + completed.stderr, encoding="utf-8")
+    trace = _trace(bench, dumped)
+    artifacts = [bench.keep("script", script), bench.keep("log", log), *_keep_trace(bench, trace)]
+
+    say("the ladder under the fault")
+    answer = _worker(bench, scalar_fault, program="uint8", ladder=True)
+
+    vector: dict[str, Observation] = {"vector_fault_effect": None}
+    if bench.variant != "scalar":
+        say("the same edit in the vector code generator")
+        same_edit = _worker(bench, faults.variables(fault.name, "vector"), program="uint8", ladder=True
+        )  # fmt: skip
+        vector = {
+            "vector_fault_effect": _effect(same_edit),
+            "vector_fault_on_executed_path": _on_path(same_edit),
+            "vector_fault_generated": list(same_edit["generated"]),
+            "vector_ladder_component": _ladder(same_edit)["ladder_component"],
+        }
+
+    say("without the fault again")
+    healthy = _worker(bench, {}, program="uint8", ladder=True, code_objects=fault.op)
+    restored = _inductor(healthy)
+
+    observations: dict[str, Observation] = {
+        **_path_observations(answer, fault.name),
+        "fault_absent_afterwards": _unchanged(before, healthy),
+        **_ladder(answer),
+        **_chain(bench, trace, fault.op, answer["generated"]),
+        **_compiler_message(completed, trace, answer),
+        **_ir(trace, fault.op),
+        "cast_restores": bool(restored["passed"] and restored["equal"]),
+        "exit_status": completed.returncode,
+        **vector,
+    }
+    expected = observations["compile_failed"]
+    return Observed(observations, artifacts=artifacts, status="expected_failure" if expected else "ok")
+
+
+def _unchanged(before: Mapping[str, Any], healthy: Mapping[str, Any]) -> bool:
+    """Tell whether a fresh process uses the code generators that were installed before the fault."""
+    return None not in before.values() and before == healthy["code_objects"]
+
+
+def _chain(bench: Bench, trace: Path, op: str, generated: list[str]) -> dict[str, Observation]:
+    """Follow the op from the user's line through the FX graph and the IR to the C++ line of the fault."""
+    text = (trace / "fx_graph_transformed.py").read_text(encoding="utf-8")
+    chain: list[dict[str, Any]] = []
+    # The FX graph names the user's line; the line is then read where the user has it.
+    script = (bench.folder / "program.py").read_text(encoding="utf-8").splitlines()
+    for origin in artefacts.origins(text):
+        line = script[origin.line - 1].strip() if origin.line <= len(script) else ""
+        if f"torch.{op}(" in line and line == origin.code:
+            chain.append({"level": "torch", "text": line, "file": f"program.py:{origin.line}"})
+    target = f"torch.ops.aten.{op}.default"
+    chain += [
+        {
+            "level": "aten",
+            "text": f"{node.name} = {node.target.removeprefix('torch.ops.')}",
+            "file": "fx_graph_transformed.py",
+        }
+        for node in artefacts.fx_nodes(text)
+        if node.target == target
+    ]
+    ir = artefacts.ir_nodes((trace / "ir_post_fusion.txt").read_text(encoding="utf-8"))
+    chain += [
+        {"level": "ops", "text": f"{node.name}: ops.{op}", "file": "ir_post_fusion.txt"}
+        for node in ir
+        if op in node.ops
+    ]
+    for kernel in artefacts.kernels((trace / "output_code.py").read_text(encoding="utf-8")):
+        chain += [
+            {
+                "level": "cpp",
+                "text": kernel.lines[number - 1].strip(),
+                "file": f"output_code.py, {kernel.name}:{number}",
+            }
+            for number in artefacts.uses(kernel, generated)
+            if re.search(r"= -\w", kernel.lines[number - 1])
+        ]
+    levels = {link["level"] for link in chain}
+    return {
+        "chain": chain,
+        "chain_torch_neg": "torch" in levels,
+        "chain_aten_neg": "aten" in levels,
+        "chain_ops_neg": "ops" in levels,
+        "chain_cpp_minus": "cpp" in levels,
+    }
+
+
+def _compiler_message(completed: Completed, trace: Path, answer: Mapping[str, Any]) -> dict[str, Observation]:
+    """Return what the compiler says, and where in the kernel it points (C2 to C4, C6)."""
+    rung = _inductor(answer)
+    error = compile_errors.parse(completed.stderr)
+    kernels = artefacts.kernels((trace / "output_code.py").read_text(encoding="utf-8"))
+    kernel = kernels[0] if kernels else artefacts.Kernel("", "")
+    faulty = next(iter(artefacts.uses(kernel, answer["generated"])), None)
+    faulty_line = kernel.lines[faulty - 1].strip() if faulty is not None else None
+    variable = re.search(r"\btmp\d+\b", faulty_line or "")
+    error_line = kernel.lines[error.line - 1].strip() if error is not None and error.line <= len(kernel.lines) else None
+    before, after = (
+        compile_errors.changed_type(error, variable[0]) if error is not None and variable is not None else (None, None)
+    )
+    return {
+        "compile_failed": rung["exception"] is not None and completed.returncode != 0,
+        "exception_chain": rung["exception_chain"].split(" <- ") if rung["exception_chain"] else [],
+        "exception_bases": list(rung.get("bases", [])),
+        "failing_call": error.call if error is not None else None,
+        "failing_function": error.function if error is not None else None,
+        "operand_types": list(error.operand_types) if error is not None else [],
+        "candidate": error.candidate if error is not None else None,
+        "template_parameter": error.template_parameter if error is not None else None,
+        "conflicting_types": list(error.conflicting_types) if error is not None else [],
+        "faulty_line": faulty_line,
+        "error_line_number": error.line if error is not None else None,
+        "error_line": error_line,
+        "error_line_as_compiler_shows_it": error.source if error is not None else None,
+        "error_line_uses_faulty": bool(
+            error_line and variable and re.search(rf"\b{variable[0]}\b", error_line.partition("=")[2])
+        ),
+        "kernel_lines": list(kernel.lines),
+        "kernel_is_vectorized": kernel.is_vectorized,
+        "type_before": before,
+        "type_after": after,
+    }
+
+
+def _ir(trace: Path, op: str) -> dict[str, Observation]:
+    nodes = artefacts.ir_nodes((trace / "ir_post_fusion.txt").read_text(encoding="utf-8"))
+    node = next((one for one in nodes if op in one.ops), None)
+    return {
+        "ir_ops": list(node.ops) if node is not None else [],
+        "ir_group": list(node.group) if node is not None else [],
+        "ir_dependencies": list(node.dependencies) if node is not None else [],
+    }
+
+
+# --- the accuracy error --------------------------------------------------------------------------
+
+
+def _look_at_accuracy(bench: Bench) -> Observed:
+    say = bench.reporter.stage
+    fault = faults.FAULTS["neg_doubled"]
+    before = _installed(bench, fault.op)
+    script = _program(bench, "float32", accuracy=True)
+
+    say("the faulty program, compared with eager")
+    asserted, log = _asserted(bench, script, "accuracy", faults.variables(fault.name, "scalar"))
+    artifacts = [bench.keep("script", script), log]
+    say("the ladder under the fault")
+    answer = _worker(bench, faults.variables(fault.name, "scalar"), program="float32", ladder=True)
+
+    vector: dict[str, Observation] = {}
+    if bench.variant != "scalar":
+        # The published edit is no C++ for vectors; another that doubles is.
+        say("the same edit in the vector code generator")
+        published = _worker(bench, faults.variables(fault.name, "vector"), program="float32", ladder=True
+        )  # fmt: skip
+        say("a fault of the vector code generator that compiles")
+        doubled = faults.variables("neg_added_to_itself", "vector")
+        vector_asserted, vector_log = _asserted(bench, script, "accuracy_vector", doubled)
+        artifacts.append(vector_log)
+        vector_answer = _worker(bench, doubled, program="float32", ladder=True)
+        vector = {
+            "published_edit_in_vector_effect": _effect(published),
+            "vector_fault": "neg_added_to_itself",
+            "vector_fault_effect": _effect(vector_answer),
+            "vector_fault_on_executed_path": _on_path(vector_answer),
+            **{f"vector_{name}": value for name, value in (vector_asserted | _ladder(vector_answer)).items()},
+        }
+
+    say("without the fault again")
+    healthy = _worker(bench, {}, program="float32", code_objects=fault.op)
+    failed = asserted["assertion_failed"] or vector.get("vector_assertion_failed", False)
+    return Observed(
+        {
+            **_path_observations(answer, fault.name),
+            "fault_absent_afterwards": _unchanged(before, healthy),
+            **_ladder(answer),
+            **asserted,
+            **vector,
+        },
+        artifacts=artifacts,
+        status="expected_failure" if failed else "ok",
+    )
+
+
+def _asserted(
+    bench: Bench, script: Path, name: str, variables: Mapping[str, str]
+) -> tuple[dict[str, Observation], Artifact]:
+    """Run the script that compares with eager; return what it says of the comparison, and its kept output."""
+    completed = bench.run(["python", str(script.resolve())], variables={**_cache(bench), **variables})
+    path = bench.folder / f"{name}.log"
+    path.write_text(completed.stdout + completed.stderr, encoding="utf-8")
+    message, tolerance = artefacts.accuracy_message(completed.stderr)
+    return {
+        "exit_status": completed.returncode,
+        "assertion_failed": completed.returncode != 0
+        and artefacts.last_exception(completed.stderr) == "AssertionError",
+        "accuracy_message": message,
+        "tolerance": tolerance,
+    }, bench.keep("log", path)
+
+
+def _expected(seconds: float, _preset: Preset) -> float:
+    return seconds
+
+
+def _case(variant: str, seconds: float, look: Callable[[Bench], Observed]) -> Case:
+    return Case(variant, partial(_expected, seconds), partial(_look, look=look))
+
+
+CASES = {
+    "program_scalar": _case("scalar", 40, _look_at_program),
+    "program_vectorized": _case("vectorized", 40, _look_at_program),
+    "compile_error_scalar": _case("scalar", 20, _look_at_compile_error),
+    "compile_error_vectorized": _case("vectorized", 30, _look_at_compile_error),
+    "accuracy_scalar": _case("scalar", 20, _look_at_accuracy),
+    "accuracy_vectorized": _case("vectorized", 40, _look_at_accuracy),
+}
