@@ -59,6 +59,13 @@ def test_claims_are_judged_in_the_order_of_the_tutorial() -> None:
     assert [verdict.id for verdict in judge(claims(*entries), {}, {})] == ["B2", "A1", "C3"]
 
 
+def test_a_verdict_on_counts_carries_the_published_ones_for_the_report() -> None:
+    verdict = next(verdict for verdict in judge(load(CLAIMS), {}, environment()) if verdict.id == "P2")
+    counts = verdict.published["counts"]
+    assert counts["aten::linear"] == 362
+    assert len(counts) == 19
+
+
 def test_judging_needs_neither_torch_nor_any_step() -> None:
     code = "import sys, cpulab.judge; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -80,7 +80,7 @@ def _verdict(claim: Claim, records: Mapping[str, Record], environment: Mapping[s
         section=claim.section,
         statement=claim.statement,
         state=published.state,
-        published=dict(claim.published),
+        published=_published(claim),
         measured=published.measured,
         low=published.low,
         high=published.high,
@@ -91,6 +91,13 @@ def _verdict(claim: Claim, records: Mapping[str, Record], environment: Mapping[s
         note=claim.note,
         today=today,
     )
+
+
+def _published(claim: Claim) -> dict[str, Any]:
+    """Return what was published, with the single counts where the claim is about a table of them."""
+    if claim.rule != "counts":
+        return dict(claim.published)
+    return {**claim.published, "counts": claim.parameters["published"]}
 
 
 def _finding(
