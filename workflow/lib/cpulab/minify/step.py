@@ -148,7 +148,7 @@ class _Runs:
         """Variables of every process: scalar code, one code cache."""
         return {
             # Compiled C++ is found by its text and may be shared. Compiled graphs are found by a key that does
-            # not know of the fault: with those caches on, the healthy run would get the faulty kernel.
+            # not know of the fault: from those caches torch.compile gives a healthy process the faulty kernel.
             "TORCHINDUCTOR_CACHE_DIR": str(self.bench.scratch.resolve() / "inductor"),
             "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
             "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
