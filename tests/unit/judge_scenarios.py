@@ -1079,7 +1079,7 @@ GATES = [
         SEEN,
         SIZES,
         verdict={"measured": True},
-        told=("Batch is 8, not the published 128, sequence length is 32, not the published 128; here: Holds: seen fits.",),
+        told=("Batch 8 instead of the published 128, sequence length 32 instead of the published 128; here: Holds: seen fits.",),
     ),
     Scenario("a size that fits is not named", "holds", "inconclusive", {"a": record(seen=False, batch=8, sequence_length=128)}, SEEN, SIZES, untold=("sequence",)),
     Scenario("sizes count in every record that has them", "holds", "inconclusive", {"a": record(seen=True, batch=128, sequence_length=128), "b": record("debug/other", batch=8)}, SEEN, SIZES),
@@ -1099,7 +1099,7 @@ GATES = [
     ),
     Scenario("a machine without a name is another one", "holds", "not_applicable", {"a": record(seen=True)}, SEEN, MACHINE, environment(None), told=("an unknown CPU",)),
     Scenario("an environment that says nothing of its host is another one", "holds", "not_applicable", {"a": record(seen=True)}, SEEN, MACHINE, {}, told=("an unknown CPU",)),
-    Scenario("on another machine other sizes are named too", "holds", "not_applicable", {"a": record(seen=True, batch=8)}, SEEN, {"conditions": {"machine": "Xeon", "batch": 128}}, environment(EPYC), told=("Comparable on Xeon only", "batch is 8")),
+    Scenario("on another machine other sizes are named too", "holds", "not_applicable", {"a": record(seen=True, batch=8)}, SEEN, {"conditions": {"machine": "Xeon", "batch": 128}}, environment(EPYC), told=("Comparable on Xeon only", "batch 8 instead")),
     Scenario("on the tutorial's machine other sizes are inconclusive", "holds", "inconclusive", {"a": record(seen=True, batch=8)}, SEEN, {"conditions": {"machine": "Xeon", "batch": 128}}),
     Scenario("what blocks a claim is not hidden by its conditions", "holds", "blocked", {"a": record(batch=8, sequence_length=8)}, SEEN, SIZES, told=("'seen'",)),
     Scenario(

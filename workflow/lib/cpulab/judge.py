@@ -168,7 +168,7 @@ def _unmet(name: str, wanted: Scalar, evidence: Evidence) -> list[str]:
         )
     words = name.replace("_", " ")
     others = dict.fromkeys(shown(value) for value in found if not same(value, wanted))
-    return [f"{words} is {value}, not the published {shown(wanted)}" for value in others]
+    return [f"{words} {value} instead of the published {shown(wanted)}" for value in others]
 
 
 def _links(claim: Claim, roles: Mapping[str, str], records: Mapping[str, Record]) -> list[str]:
