@@ -72,6 +72,11 @@ def _write_trace(path: Path, ops: list[Answer]) -> None:
     path.write_text(json.dumps({"traceEvents": events}))
 
 
+def test_the_depth_is_the_networks_own_and_not_what_the_preset_asks_for(profiled: Profiled) -> None:
+    record, _ = profiled("eager_as_published", lambda answer, _: answer.update(layers=24))
+    assert record.observations["layers"] == 24
+
+
 def test_the_four_cases_differ_in_what_they_ask_for(profiled: Profiled) -> None:
     found = {}
     for case in ("eager_as_published", "compiled_as_published", "compiled_default"):

@@ -60,7 +60,7 @@ def _look(bench: Bench, *, compiled: bool, attention: str, freezing: bool, publi
     observed.observations = {
         "batch": size.batch,
         "sequence_length": size.sequence_length,
-        "layers": size.layers,
+        "layers": answer["layers"],
         "attention": attention,
         "freezing": freezing,
         "weights": answer["weights"],

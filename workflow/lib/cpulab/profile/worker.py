@@ -137,6 +137,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         published = published_schedule(asked["seed"]) if asked["published_schedule"] else []
     return {
         "weights": weights,
+        "layers": models.describe(network)["layers"],
         "steps": steps,
         "sources": sources,
         "schedule": plan,
