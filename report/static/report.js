@@ -3,16 +3,6 @@
 (() => {
   "use strict";
 
-  const openTarget = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (!target) return;
-    if (target.classList.contains("claim")) target.querySelector("details").open = true;
-    for (let box = target.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
-    target.scrollIntoView();
-  };
-  addEventListener("hashchange", openTarget);
-  openTarget();
-
   const claims = [...document.querySelectorAll(".claim")];
   const sections = [...document.querySelectorAll(".findings .section")];
   const buttons = [];
@@ -40,6 +30,17 @@
     item.append(button);
     buttons.push(button);
   }
+
+  const openTarget = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    if (target.hidden) show(null);
+    if (target.classList.contains("claim")) target.querySelector("details").open = true;
+    for (let box = target.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", openTarget);
+  openTarget();
 
   let opened = [];
   addEventListener("beforeprint", () => {

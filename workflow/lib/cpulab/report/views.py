@@ -43,7 +43,7 @@ STATES = {
         State("not_reproduced", "not reproduced", "✗", "the finding does not hold here"),
         State("inconclusive", "inconclusive", "?", "not measured, or not resolved from the noise"),
         State("not_applicable", "not applicable", "\N{EN DASH}", "this machine or version has no such thing"),
-        State("blocked", "blocked", "!", "the step that would show it failed"),
+        State("blocked", "blocked", "!", "the step that would show it failed or did not run"),
     )
 }
 
@@ -174,7 +174,7 @@ def outcome(claims: Sequence[Mapping[str, Any]]) -> str:
         (counts["not_reproduced"], "{} do not hold", "{} does not hold"),
         (counts["not_applicable"], "{} have no counterpart here", "{} has no counterpart here"),
         (counts["inconclusive"], "{} cannot be decided", "{} cannot be decided"),
-        (counts["blocked"], "{} are blocked by a failed step", "{} is blocked by a failed step"),
+        (counts["blocked"], "{} are blocked", "{} is blocked"),
     ]
     rest = [(one if number == 1 else many).format(number) for number, many, one in parts if number]
     holds = counts["reproduced"]
@@ -267,7 +267,7 @@ def kernel_lines(
     """Return C++ lines with what stands behind them. ``marks``: a line's text -> words to mark it with.
 
     A link is shown where both its number and its text are the line's: the same statement may stand in a loop and in
-    what is left over after it, for different nodes.
+    what is left over after it, for different nodes. Empty lines at both ends are left out.
     """
     behind = {(link["line"], link["cpp"].strip()): link for link in links}
     words = {text.strip(): mark for text, mark in (marks or {}).items() if text}
@@ -276,6 +276,10 @@ def kernel_lines(
         text = line.strip()
         link = behind.get((number, text), {})
         found.append(Line(number, line.rstrip(), link.get("fx"), link.get("ir"), link.get("aten"), words.get(text)))
+    while found and not found[0].text:
+        del found[0]
+    while found and not found[-1].text:
+        del found[-1]
     return found
 
 
