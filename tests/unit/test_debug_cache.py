@@ -1,4 +1,4 @@
-"""Compiled probes may be shared between cases; graphs never are."""
+"""Each process has its own cache, which holds the probes of the instruction sets and nothing else."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def used(tmp_path: Path) -> Path:
-    folder = tmp_path / "case" / "cache"
-    for name in ("3g/c3g.so", "fxgraph/4i/graph", "aotautograd/at/graph", "locks/c3g.lock"):
-        (folder / name).parent.mkdir(parents=True)
-        (folder / name).write_text(name)
-    return folder
+def probes(tmp_path: Path) -> Path:
+    made = tmp_path / "made"
+    for name in ("3g/c3g.so", "locks/c3g.lock"):
+        (made / name).parent.mkdir(parents=True)
+        (made / name).write_text(name)
+    cache.leave(made, tmp_path / "probes")
+    return tmp_path / "probes"
 
 
 def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_process_gets_the_folder_without_its_graphs(used: Path) -> None:
-    assert cache.variables(used) == {"TORCHINDUCTOR_CACHE_DIR": str(used)}
-    assert files(used) == ["3g/c3g.so", "locks/c3g.lock"]
+def test_probes_are_left_whole_without_locks_and_without_a_temporary_folder(probes: Path) -> None:
+    assert files(probes) == ["3g/c3g.so"]
+    assert sorted(path.name for path in probes.parent.iterdir()) == ["made", "probes"]
 
 
-def test_the_next_case_starts_from_compiled_files_alone(used: Path, tmp_path: Path) -> None:
-    cache.leave(used, tmp_path / "compiled")
-    cache.start_from(tmp_path / "compiled", tmp_path / "next")
-    assert files(tmp_path / "next") == ["3g/c3g.so"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["case", "compiled", "next"]
+def test_a_process_starts_from_the_probes_in_a_folder_of_its_own(probes: Path, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        variables = cache.variables(tmp_path / name, probes)
+        assert variables == {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / name)}
+        assert files(tmp_path / name) == ["3g/c3g.so"]
+        (tmp_path / name / "fxgraph").mkdir()
+        (tmp_path / name / "fxgraph" / "graph").write_text("of one process")
 
 
-def test_what_an_earlier_case_left_is_not_written_over(used: Path, tmp_path: Path) -> None:
-    cache.leave(used, tmp_path / "compiled")
-    (used / "3g/c3g.so").write_text("cut sho")
-    cache.leave(used, tmp_path / "compiled")
-    assert (tmp_path / "compiled/3g/c3g.so").read_text() == "3g/c3g.so"
+def test_a_cache_that_another_process_had_is_refused(probes: Path, tmp_path: Path) -> None:
+    cache.variables(tmp_path / "one", probes)
+    with pytest.raises(FileExistsError):
+        cache.variables(tmp_path / "one", probes)
 
 
-def test_the_first_case_starts_from_nothing(tmp_path: Path) -> None:
-    cache.start_from(tmp_path / "compiled", tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
+def test_without_probes_a_process_starts_from_nothing(tmp_path: Path) -> None:
+    assert cache.variables(tmp_path / "one", tmp_path / "probes") == {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "one")}
+    assert not (tmp_path / "one").exists()

@@ -72,7 +72,7 @@ def test_without_a_compile_error_there_is_none_to_observe(trace: Path) -> None:
     assert seen["compile_failed"] is False
     assert seen["exception_chain"] == seen["operand_types"] == seen["conflicting_types"] == []
     assert seen["faulty_line"] is seen["error_line"] is seen["type_after"] is None
-    assert seen["error_line_uses_faulty"] is False
+    assert seen["error_line_uses_faulty"] is None
 
 
 def test_the_chain_leads_from_the_users_line_to_the_minus(bench: SimpleNamespace, trace: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tempfile
 import time
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpulab import records
@@ -18,7 +20,6 @@ from cpulab.records import Artifact, Failure, Measurement, Observation, Record, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from cpulab.config import Preset
     from cpulab.progress import Reporter
@@ -88,8 +89,9 @@ class Bench:
         completed = run_measured(
             self.environment, command, variables=variables, cwd=cwd or self.scratch, timeout_s=timeout_s
         )
-        self.reporter.note(f"$ {' '.join(completed.command)}")
-        self.reporter.note(f"{completed.stdout}{completed.stderr}\n[{completed.ending}]")
+        # One note: a step may run several commands at a time.
+        command_line = " ".join(completed.command)
+        self.reporter.note(f"$ {command_line}\n{completed.stdout}{completed.stderr}\n[{completed.ending}]")
         return completed
 
     def worker(
@@ -108,9 +110,9 @@ class Bench:
             ProcessFailed: it ended otherwise than with 0, or left no answer.
 
         """
-        asked = self.scratch / "arguments.json"
-        answer = self.scratch / "answer.json"
-        answer.unlink(missing_ok=True)
+        exchange = Path(tempfile.mkdtemp(dir=self.scratch, prefix="worker-"))
+        asked = exchange / "arguments.json"
+        answer = exchange / "answer.json"
         asked.write_text(json.dumps(arguments))
         completed = self.run(
             ["python", "-m", module, str(asked.resolve()), str(answer.resolve())],

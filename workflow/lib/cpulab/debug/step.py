@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from cpulab.records import Artifact, Observation
     from cpulab.step import Bench
 
+# Processes at the same time; one takes about 1 GB.
+AT_A_TIME = 4
+
 # The fields of a rung that a claim can speak of; the rest is for the other observations.
 RUNG_FIELDS = (
     "backend", "passed", "exception", "exception_chain", "largest_error", "dynamo_ran", "aot_autograd_ran",
@@ -33,18 +37,33 @@ RUNG_FIELDS = (
 # --- what the cases share ------------------------------------------------------------------------
 
 
-def _cache(bench: Bench) -> dict[str, str]:
-    """Return the variable that gives one process the case's cache, without graphs."""
-    return cache.variables(bench.scratch / "cache")
+def _cache(bench: Bench, name: str) -> dict[str, str]:
+    """Return the variable that gives one process its own cache."""
+    return cache.variables(bench.scratch / "caches" / name, _probes(bench))
+
+
+def _probes(bench: Bench) -> Path:
+    return bench.scratch.parent / "probes"
 
 
 def _look(bench: Bench, look: Callable[[Bench], Observed]) -> Observed:
-    """Do what ``look`` does, starting from what the C++ compiler made for an earlier case."""
-    shared = bench.scratch.parent / "compiled"
-    cache.start_from(shared, bench.scratch / "cache")
-    observed = look(bench)
-    cache.leave(bench.scratch / "cache", shared)
-    return observed
+    """Do what ``look`` does once Inductor's probes of the instruction sets are there."""
+    if not _probes(bench).exists():
+        bench.reporter.stage("which instruction sets Inductor finds")
+        probed = bench.run(["python", "-c", cache.PROBE], variables=_cache(bench, "probes"))
+        _must_succeed(bench, "Inductor's probe of the instruction sets", probed)
+        cache.leave(bench.scratch / "caches" / "probes", _probes(bench))
+    return look(bench)
+
+
+def _pool(bench: Bench) -> ThreadPoolExecutor:
+    """Return what runs processes at the same time, as far as there are cores: nothing in this step is timed."""
+    return ThreadPoolExecutor(min(bench.environment.threads, AT_A_TIME))
+
+
+def _script(bench: Bench, path: Path, name: str, variables: Mapping[str, str]) -> Completed:
+    """Run a Python file as the program that it is, in a process with its own cache."""
+    return bench.run(["python", str(path.resolve())], variables={**_cache(bench, name), **variables})
 
 
 def _program(bench: Bench, program: str, *, accuracy: bool = False) -> Path:
@@ -58,37 +77,30 @@ def _variant(bench: Bench) -> dict[str, str]:
     return faults.variant_variables("scalar" if bench.variant == "scalar" else "vectorized")
 
 
-def _worker(bench: Bench, variables: Mapping[str, str], **arguments: Any) -> dict[str, Any]:
+def _worker(bench: Bench, name: str, variables: Mapping[str, str], **arguments: Any) -> dict[str, Any]:
     return bench.worker(
         "cpulab.debug.worker",
         {"seed": bench.seed, **arguments},
-        variables={**_variant(bench), **_cache(bench), **variables},
+        variables={**_variant(bench), **_cache(bench, name), **variables},
     )
 
 
-def _debug_run(bench: Bench, script: Path, variables: Mapping[str, str]) -> tuple[Completed, Path]:
-    """Run ``script`` with TORCH_COMPILE_DEBUG=1; return how it ended and the folder that it dumps below."""
-    dumped = bench.scratch / "debug"
-    completed = bench.run(
-        ["python", str(script.resolve())],
-        variables={
-            **_cache(bench),
-            "TORCH_COMPILE_DEBUG": "1",
-            "TORCH_COMPILE_DEBUG_DIR": str(dumped.resolve()),
-            **variables,
-        },
-    )
-    return completed, dumped
+def _dumped(bench: Bench) -> Path:
+    return bench.scratch / "debug"
 
 
-def _trace(bench: Bench, dumped: Path) -> Path:
+def _debug(bench: Bench) -> dict[str, str]:
+    return {"TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(_dumped(bench).resolve())}
+
+
+def _trace(bench: Bench) -> Path:
     """Return the folder of the one graph that was dumped.
 
     Raises:
         ProcessFailed: nothing was dumped, so there is nothing to observe.
 
     """
-    traces = sorted(dumped.glob("torch_compile_debug/run_*/torchinductor/*/output_code.py"))
+    traces = sorted(_dumped(bench).glob("torch_compile_debug/run_*/torchinductor/*/output_code.py"))
     if not traces:
         raise ProcessFailed("The program under TORCH_COMPILE_DEBUG=1", "left no output_code.py", bench.log)
     return traces[0].parent
@@ -146,16 +158,16 @@ def _look_at_program(bench: Bench) -> Observed:
     say = bench.reporter.stage
     script = _program(bench, "uint8")
 
-    say("the program by default")
-    default = bench.run(["python", str(script.resolve())], variables=_cache(bench))
+    say("the program by default, and with TORCH_COMPILE_DEBUG=1")
+    with _pool(bench) as pool:
+        plain = pool.submit(_script, bench, script, "default", {})
+        debugged = pool.submit(_script, bench, script, "debug", _debug(bench))
+    default, completed = plain.result(), debugged.result()
     _must_succeed(bench, "The program", default)
-    lines = artefacts.debug_lines(f"{default.stdout}\n{default.stderr}")
-
-    say("the program with TORCH_COMPILE_DEBUG=1")
-    completed, dumped = _debug_run(bench, script, {})
     _must_succeed(bench, "The program under TORCH_COMPILE_DEBUG=1", completed)
+    lines = artefacts.debug_lines(f"{default.stdout}\n{default.stderr}")
     logged = artefacts.trace_paths(completed.stderr + completed.stdout)
-    trace = _trace(bench, dumped)
+    trace = _trace(bench)
     files = sorted(path for path in trace.iterdir() if path.is_file())
     kept = _keep_trace(bench, trace)
     output_code = bench.folder / "output_code.py"
@@ -164,16 +176,16 @@ def _look_at_program(bench: Bench) -> Observed:
     edited = bench.folder / "output_code_edited.py"
     if edit is not None:
         edited.write_text(edit.text, encoding="utf-8")
+    compared = [str(output_code.resolve()), str(edited.resolve())] if edit is not None else None
 
-    say("fx_graph_runnable.py alone")
-    runnable = bench.run(["python", str((bench.folder / "fx_graph_runnable.py").resolve())])
-    say("output_code.py alone")
-    code = bench.run(["python", str(output_code.resolve())], variables=_cache(bench))
-
-    say("the ladder, an edited kernel, and what each line is for")
-    answer = _worker(bench, {}, program="uint8", ladder=True, links=True,
-        output_code=[str(output_code.resolve()), str(edited.resolve())] if edit is not None else None,
-    )  # fmt: skip
+    say("the dumped files alone, an edited kernel, the ladder, and what each line is for")
+    with _pool(bench) as pool:
+        asked = pool.submit(
+            _worker, bench, "worker", {}, program="uint8", ladder=True, links=True, output_code=compared
+        )
+        runnable = pool.submit(_script, bench, bench.folder / "fx_graph_runnable.py", "runnable", {})
+        code = pool.submit(_script, bench, output_code, "output_code", {})
+    answer = asked.result()
 
     kernels = artefacts.kernels(text)
     marked = artefacts.kernels(answer["marked_output_code"])
@@ -188,12 +200,12 @@ def _look_at_program(bench: Bench) -> Observed:
             "default_run_debug_lines": list(lines),
             "trace_path_logged": bool(logged),
             "trace_path_exists": bool(logged) and (bench.scratch / logged[0]).is_dir(),
-            "trace_path": trace.relative_to(dumped).as_posix(),
+            "trace_path": trace.relative_to(_dumped(bench)).as_posix(),
             "trace_path_logged_is_it": bool(logged) and (bench.scratch / logged[0]).resolve() == trace.resolve(),
             "dumped_files": [path.name for path in files if path.stat().st_size > 0],
             "empty_files": [path.name for path in files if path.stat().st_size == 0],
-            "runnable_exit": runnable.returncode,
-            "output_code_exit": code.returncode,
+            "runnable_exit": runnable.result().returncode,
+            "output_code_exit": code.result().returncode,
             "output_code_is_right": answer.get("output_code_is_right"),
             "edited_kernel_changes_result": answer.get("edited_kernel_changes_result", False),
             "edited_statement": f"{edit.before} -> {edit.after}" if edit is not None else None,
@@ -230,33 +242,38 @@ def _look_at_compile_error(bench: Bench) -> Observed:
     fault = faults.FAULTS["neg_without_cast"]
     before = _installed(bench, fault.op)
     script = _program(bench, "uint8")
-    scalar_fault = faults.variables(fault.name, "scalar")
+    is_scalar = bench.variant == "scalar"
 
-    say("the faulty program with TORCH_COMPILE_DEBUG=1")
-    completed, dumped = _debug_run(bench, script, scalar_fault)
-    log = bench.folder / "compile_error.log"
-    log.write_text(completed.stdout + completed.stderr, encoding="utf-8")
-    trace = _trace(bench, dumped)
-    artifacts = [bench.keep("script", script), bench.keep("log", log), *_keep_trace(bench, trace)]
+    say("the faulty program with TORCH_COMPILE_DEBUG=1, the ladder, and the healthy program again")
+    broken = faults.variables(fault.name, "scalar")
+    with _pool(bench) as pool:
+        debugged = pool.submit(_script, bench, script, "debug", {**_debug(bench), **broken})
+        asked = pool.submit(_worker, bench, "fault", broken, program="uint8", ladder=True)
+        same_edit = (
+            None
+            if is_scalar
+            else pool.submit(
+                _worker, bench, "vector", faults.variables(fault.name, "vector"), program="uint8", ladder=True
+            )
+        )
+    completed, answer = debugged.result(), asked.result()
+    # Begun when every process with the fault has ended.
+    healthy = _worker(bench, "healthy", {}, program="uint8", ladder=True, code_objects=fault.op)
+    restored = _inductor(healthy)
 
-    say("the ladder under the fault")
-    answer = _worker(bench, scalar_fault, program="uint8", ladder=True)
+    trace = _trace(bench)
+    log = _keep_output(bench, completed, "faulty_run.log")
+    artifacts = [bench.keep("script", script), log, *_keep_trace(bench, trace)]
 
     vector: dict[str, Observation] = {"vector_fault_effect": None}
-    if bench.variant != "scalar":
-        say("the same edit in the vector code generator")
-        same_edit = _worker(bench, faults.variables(fault.name, "vector"), program="uint8", ladder=True
-        )  # fmt: skip
+    if same_edit is not None:
+        vector_answer = same_edit.result()
         vector = {
-            "vector_fault_effect": _effect(same_edit),
-            "vector_fault_on_executed_path": _on_path(same_edit),
-            "vector_fault_generated": list(same_edit["generated"]),
-            "vector_ladder_component": _ladder(same_edit)["ladder_component"],
+            "vector_fault_effect": _effect(vector_answer),
+            "vector_fault_on_executed_path": _on_path(vector_answer),
+            "vector_fault_generated": list(vector_answer["generated"]),
+            "vector_ladder_component": _ladder(vector_answer)["ladder_component"],
         }
-
-    say("without the fault again")
-    healthy = _worker(bench, {}, program="uint8", ladder=True, code_objects=fault.op)
-    restored = _inductor(healthy)
 
     observations: dict[str, Observation] = {
         **_path_observations(answer, fault.name),
@@ -351,9 +368,9 @@ def _compiler_message(completed: Completed, trace: Path, answer: Mapping[str, An
         "error_line_number": error.line if error is not None else None,
         "error_line": error_line,
         "error_line_as_compiler_shows_it": error.source if error is not None else None,
-        "error_line_uses_faulty": bool(
-            error_line and variable and re.search(rf"\b{variable[0]}\b", error_line.partition("=")[2])
-        ),
+        "error_line_uses_faulty": bool(re.search(rf"\b{variable[0]}\b", error_line.partition("=")[2]))
+        if error_line is not None and variable is not None
+        else None,
         "kernel_lines": list(kernel.lines),
         "kernel_is_vectorized": kernel.is_vectorized,
         "type_before": before,
@@ -380,62 +397,62 @@ def _look_at_accuracy(bench: Bench) -> Observed:
     before = _installed(bench, fault.op)
     script = _program(bench, "float32", accuracy=True)
 
-    say("the faulty program, compared with eager")
-    asserted, log = _asserted(bench, script, "accuracy", faults.variables(fault.name, "scalar"))
-    artifacts = [bench.keep("script", script), log]
-    say("the ladder under the fault")
-    answer = _worker(bench, faults.variables(fault.name, "scalar"), program="float32", ladder=True)
+    say("the faulty program compared with eager, and the ladder")
+    broken = faults.variables(fault.name, "scalar")
+    with _pool(bench) as pool:
+        run = pool.submit(_script, bench, script, "script", broken)
+        asked = pool.submit(_worker, bench, "fault", broken, program="float32", ladder=True)
+    answer = asked.result()
+    observations = {
+        **_path_observations(answer, fault.name),
+        **_ladder(answer),
+        **_assertion(run.result()),
+    }
+    artifacts = [bench.keep("script", script), _keep_output(bench, run.result(), "accuracy.log")]
+    failed = bool(observations["assertion_failed"])
 
-    vector: dict[str, Observation] = {}
     if bench.variant != "scalar":
         # The published edit is no C++ for vectors; another that doubles is.
-        say("the same edit in the vector code generator")
-        published = _worker(bench, faults.variables(fault.name, "vector"), program="float32", ladder=True
-        )  # fmt: skip
-        say("a fault of the vector code generator that compiles")
+        say("faults of the vector code generator")
         doubled = faults.variables("neg_added_to_itself", "vector")
-        vector_asserted, vector_log = _asserted(bench, script, "accuracy_vector", doubled)
-        artifacts.append(vector_log)
-        vector_answer = _worker(bench, doubled, program="float32", ladder=True)
-        vector = {
-            "published_edit_in_vector_effect": _effect(published),
+        published = faults.variables(fault.name, "vector")
+        with _pool(bench) as pool:
+            run = pool.submit(_script, bench, script, "vector_script", doubled)
+            asked = pool.submit(_worker, bench, "vector", doubled, program="float32", ladder=True)
+            asked_published = pool.submit(_worker, bench, "published", published, program="float32", ladder=True)
+        answer = asked.result()
+        observations |= {
+            "published_edit_in_vector_effect": _effect(asked_published.result()),
             "vector_fault": "neg_added_to_itself",
-            "vector_fault_effect": _effect(vector_answer),
-            "vector_fault_on_executed_path": _on_path(vector_answer),
-            **{f"vector_{name}": value for name, value in (vector_asserted | _ladder(vector_answer)).items()},
+            "vector_fault_effect": _effect(answer),
+            "vector_fault_on_executed_path": _on_path(answer),
+            **{f"vector_{name}": value for name, value in (_assertion(run.result()) | _ladder(answer)).items()},
         }
+        artifacts.append(_keep_output(bench, run.result(), "accuracy_vector.log"))
+        failed = failed or bool(observations["vector_assertion_failed"])
 
-    say("without the fault again")
-    healthy = _worker(bench, {}, program="float32", code_objects=fault.op)
-    failed = asserted["assertion_failed"] or vector.get("vector_assertion_failed", False)
-    return Observed(
-        {
-            **_path_observations(answer, fault.name),
-            "fault_absent_afterwards": _unchanged(before, healthy),
-            **_ladder(answer),
-            **asserted,
-            **vector,
-        },
-        artifacts=artifacts,
-        status="expected_failure" if failed else "ok",
-    )
+    say("the code generators afterwards")
+    healthy = _worker(bench, "healthy", {}, program="float32", code_objects=fault.op)
+    observations["fault_absent_afterwards"] = _unchanged(before, healthy)
+    return Observed(observations, artifacts=artifacts, status="expected_failure" if failed else "ok")
 
 
-def _asserted(
-    bench: Bench, script: Path, name: str, variables: Mapping[str, str]
-) -> tuple[dict[str, Observation], Artifact]:
-    """Run the script that compares with eager; return what it says of the comparison, and its kept output."""
-    completed = bench.run(["python", str(script.resolve())], variables={**_cache(bench), **variables})
-    path = bench.folder / f"{name}.log"
-    path.write_text(completed.stdout + completed.stderr, encoding="utf-8")
+def _assertion(completed: Completed) -> dict[str, Observation]:
+    """Return what a script that compares with eager says of the comparison."""
     message, tolerance = artefacts.accuracy_message(completed.stderr)
+    exception = artefacts.last_exception(completed.stderr)
     return {
         "exit_status": completed.returncode,
-        "assertion_failed": completed.returncode != 0
-        and artefacts.last_exception(completed.stderr) == "AssertionError",
+        "assertion_failed": completed.returncode != 0 and exception == "AssertionError",
         "accuracy_message": message,
         "tolerance": tolerance,
-    }, bench.keep("log", path)
+    }
+
+
+def _keep_output(bench: Bench, completed: Completed, name: str) -> Artifact:
+    path = bench.folder / name
+    path.write_text(completed.stdout + completed.stderr, encoding="utf-8")
+    return bench.keep("log", path)
 
 
 def _expected(seconds: float, _preset: Preset) -> float:
