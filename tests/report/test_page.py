@@ -210,6 +210,15 @@ def test_weights_that_are_not_the_published_ones_are_said_at_the_top(results: Re
         assert told in parsed(results.page()).text
 
 
+def test_why_the_weights_are_not_the_published_ones_is_said(results: Results) -> None:
+    found = {"weights": "seeded", "problem": "the hub does not answer"}
+    record = replace(results.records["profile/eager_default"], step="model", case="weights", observations=found)
+    results.records[record.name] = record
+    page = parsed(results.page())
+    assert "Weights seeded; the hub does not answer" in page.text
+    assert "model/weights.json" in {link["href"] for link in page.all("a")}
+
+
 def test_calls_are_set_against_the_published_ones(results: Results) -> None:
     results.claim("P2")["published"]["counts"] = {"aten::linear": 362, "aten::never": 7}
     calls = next(op["calls"] for op in _ops(results) if op["name"] == "aten::linear")

@@ -183,10 +183,18 @@ def _conditions(
         ("Memory", quantities.quantity(memory, "byte") if memory else None),
         ("Measured, UTC", None if period is None else " to ".join(dict.fromkeys(map(_minute, period)))),
         ("Preset", f"{preset}: {_description(preset)}" if preset else None),
+        ("Weights", _weights(records)),
         ("Compiler", environment["compiler"]["version"]),
         ("Versions", ", ".join(f"{name} {version}" for name, version in verdicts["versions"].items())),
         ("Published on", f"{verdicts['published_on']['machine']}; {_versions(verdicts)}"),
     ]
+
+
+def _weights(records: Mapping[str, Record]) -> str | None:
+    """Return where the model's weights come from, and why where they are not the ones asked for."""
+    seen = records["model/weights"].observations if "model/weights" in records else {}
+    told = [seen.get("weights"), seen.get("problem")]
+    return "; ".join(str(one) for one in told if one) or None
 
 
 def _not_as_published(preset: str | None, records: Mapping[str, Record]) -> list[str]:
