@@ -79,13 +79,15 @@ def test_a_spent_budget_allows_nothing_more() -> None:
     assert time_allowed(SAMPLING, 1, elapsed_s=130) == 0
 
 
-@pytest.mark.parametrize(("least", "bound"), [(3, 0.91), (5, 0.93)])
-def test_stopping_at_the_first_narrow_interval_hardly_costs_coverage(least: int, bound: float) -> None:
+@pytest.mark.parametrize(("least", "bound"), [(3, 0.89), (5, 0.92)])
+def test_stopping_at_the_first_narrow_interval_costs_little_coverage_when_the_first_look_is_late(
+    least: int, bound: float
+) -> None:
     generator = np.random.default_rng(least)
     sampling = dataclasses.replace(SAMPLING, min_processes=least, max_processes=10)
     machines, held = 600, 0
     for _ in range(machines):
-        eager, inductor = world(generator, processes=10, rounds=20, ratio=2.0)
+        eager, inductor = world(generator, processes=10, rounds=20, ratio=2.0, layout=0.02)
         for processes in range(least, 11):
             samples = eager[:processes], inductor[:processes]
             if stopped_by(sampling, *samples, elapsed_s=0, last_process_s=0) is not None:

@@ -122,10 +122,21 @@ def test_the_record_says_what_was_built_how_it_compares_and_why_sampling_stopped
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_one_process_with_a_wrong_result_makes_the_result_wrong(wrong: int) -> None:
     processes = answers()
-    processes[wrong]["correctness"] |= {"compiled_is_right": False, "largest_error": None, "oracle": "float64"}
+    # The right one differs by more, and float64 bore it out.
+    processes[wrong]["correctness"] |= {"compiled_is_right": False, "largest_error": 1e-3, "oracle": "float64"}
+    processes[1 - wrong]["correctness"] |= {"largest_error": 1e-2, "oracle": "float64"}
     seen = observed(processes, "budget").observations
 
-    assert (seen["compiled_is_right"], seen["largest_error"], seen["oracle"]) == (False, None, "float64")
+    assert (seen["compiled_is_right"], seen["largest_error"], seen["oracle"]) == (False, 1e-3, "float64")
+
+
+@pytest.mark.parametrize("infinite", [0, 1])
+def test_of_several_wrong_results_one_that_is_not_finite_is_kept(infinite: int) -> None:
+    processes = answers()
+    for number, error in ((infinite, None), (1 - infinite, 1e-3)):
+        processes[number]["correctness"] |= {"compiled_is_right": False, "largest_error": error}
+
+    assert observed(processes, "budget").observations["largest_error"] is None
 
 
 @pytest.mark.parametrize("larger", [0, 1])

@@ -101,6 +101,7 @@ def test_an_interval_holds_its_ends_and_nothing_beyond() -> None:
         ([[1.0], [1.0, 2.0]], [[1.0], [1.0]], "2 samples of one arm and 1 of the other"),
         ([[1.0], [0.0]], [[1.0], [1.0]], "not a positive number"),
         ([[1.0], [1.0]], [[1.0], [math.nan]], "not a positive number"),
+        ([[1.0], [math.inf]], [[1.0], [1.0]], "not a positive number"),
     ],
 )
 def test_samples_that_give_no_interval_are_refused(above: Samples, below: Samples, problem: str) -> None:

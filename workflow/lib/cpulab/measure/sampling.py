@@ -29,8 +29,9 @@ def stopped_by(
     the next would.
 
     Looking at the interval again and again and stopping at the first narrow one favours intervals that are narrow by
-    chance. Simulated (the world of tests/unit/test_statistics.py) that leaves at least 94 % of coverage when the first
-    look is at 5 processes, and 91 % at worst when it is at 3: hence ``min_processes``.
+    chance. Simulated (tests/unit/simulated_machine.py; 40 rounds, to within 2 %): where processes differ by 1 %, 95 %
+    of the intervals hold the true ratio all the same; where they differ by 2 %, 94 % when the first look is at 5
+    processes and 92 % when it is at 3. Hence ``min_processes``, and a longer budget is no substitute for it.
     """
     processes = len(numerator)
     if processes < sampling.min_processes:
