@@ -60,7 +60,10 @@ def try_failed_steps_again() -> None:
     """Let the next run repeat the steps that failed in this one, and say which."""
     failed = cpulab.records.age_failed(map(Path, RECORDS))
     if failed:
-        print(f"Failed, and tried again by the next run: {', '.join(failed)}", file=sys.stderr)
+        print(
+            f"Failed, and tried again by the next run: {', '.join(failed)}",
+            file=sys.stderr,
+        )
 
 
 onsuccess:

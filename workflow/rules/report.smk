@@ -4,6 +4,15 @@
 rule report:
     input:
         package("report"),
+        [
+            f"{LIBRARY}/{name}.py"
+            for name in ["config", "files", "records", "statistics"]
+        ],
+        [
+            f"workflow/schemas/{name}.schema.json"
+            for name in ["environment", "preset", "record", "verdicts"]
+        ],
+        f"config/presets/{config['preset']}.yaml",
         sorted(str(path) for path in Path("report").rglob("*.*") if path.is_file()),
         environment="results/environment.json",
         verdicts="results/verdicts.json",
