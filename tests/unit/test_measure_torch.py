@@ -53,7 +53,9 @@ def models(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
         ("far_and_nearer", True, "float64"),
         ("far_and_as_near", True, "float64"),
         ("new_nan", False, "float64"),
+        ("lost_nan", True, "float64"),
         ("lost_overflow", True, "float64"),
+        ("both_overflow", False, "float64"),
         ("both_infinite_in_float64", True, "float64"),
         ("second_of_two", False, "float64"),
         ("other_dtype", False, "eager"),
@@ -80,6 +82,7 @@ def test_errors_and_tolerance_are_in_the_unit_of_the_result(compared: dict[str, 
 def test_of_several_tensors_the_one_that_is_furthest_off_for_its_own_scale_is_recorded(
     compared: dict[str, Any],
 ) -> None:
+    assert compared["both_close"]["scale"] == 1
     assert compared["second_of_two"]["scale"] == 1
     assert compared["second_of_two"]["largest_error"] == pytest.approx(0.01, rel=1e-3)
 
