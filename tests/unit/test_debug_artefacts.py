@@ -36,6 +36,10 @@ def test_a_record_of_torchs_logger_is_a_debug_line_whatever_its_level() -> None:
     assert artefacts.debug_lines(in_the_environment) == [in_the_environment]
 
 
+def test_a_debug_trace_is_named_by_a_debug_line_without_the_logger_too() -> None:
+    assert artefacts.debug_lines("debug trace: /tmp/x\nequal to eager: True\n") == ["debug trace: /tmp/x"]
+
+
 @pytest.mark.parametrize("name", ["fx_graph_transformed.py", "fx_graph_runnable.py"])
 def test_the_fx_graph_is_neg_then_maximum(name: str) -> None:
     assert artefacts.fx_nodes(read(f"uint8_scalar/{name}")) == [
@@ -115,6 +119,15 @@ def test_code_without_an_operation_has_no_edit() -> None:
     assert artefacts.without_first_operation("x = 1\n") is None
 
 
+def test_a_load_at_a_computed_place_is_not_an_operation_to_undo() -> None:
+    text = read("uint8_scalar/output_code.py").replace(
+        "auto tmp2 = decltype(tmp1)(-tmp1);", "auto tmp2 = in_ptr0[tmp1];"
+    )
+    edit = artefacts.without_first_operation(text)
+    assert edit is not None
+    assert edit.after == "auto tmp3 = tmp0;"
+
+
 def test_a_fault_is_in_a_kernel_only_when_a_line_assigns_its_very_text() -> None:
     (faulty,) = artefacts.kernels(read("faulty_output_code.py"))
     (healthy,) = artefacts.kernels(read("uint8_scalar/output_code.py"))
@@ -140,3 +153,9 @@ def test_the_accuracy_message_tells_the_tolerance() -> None:
 )
 def test_the_exception_that_ended_a_program_is_found(name: str, exception: str | None) -> None:
     assert artefacts.last_exception(read(name)) == exception
+
+
+def test_of_several_tracebacks_the_last_counts_and_a_name_alone_is_none() -> None:
+    first = "Traceback (most recent call last):\n  File x\nKeyError: 1\n"
+    assert artefacts.last_exception(f"{first}\nDuring handling:\n\n{first.replace('KeyError', 'OSError')}") == "OSError"
+    assert artefacts.last_exception("ValueError: 1\n") is None

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -154,6 +155,21 @@ def test_an_op_that_this_version_does_not_have_is_an_error_and_not_silence(stand
     assert FaultNotInjectable.__name__ in completed.stderr
 
 
+def test_a_faulty_generator_stands_for_the_healthy_one_and_remembers_what_it_gave() -> None:
+    class CppOverrides:
+        @staticmethod
+        def neg(x: str) -> str:
+            return x
+
+    injection.generated.clear()
+    injection.inject(SimpleNamespace(CppOverrides=CppOverrides), faults.FAULTS["neg_without_cast"], "scalar")  # type: ignore[arg-type]
+    # Called on an instance, too, and found by its name.
+    assert CppOverrides().neg("tmp1") == "-tmp1"
+    assert CppOverrides.neg("tmp2") == "-tmp2"
+    assert CppOverrides.neg.__name__ == "neg"
+    assert injection.generated == ["-tmp1", "-tmp2"]
+
+
 def code_of(text: str) -> CodeType:
     return code_objects._nested(compile(text, "x.py", "exec"), "neg")
 
@@ -163,3 +179,5 @@ def test_code_objects_differ_by_what_they_do_and_not_by_where_they_stand() -> No
     assert code_objects.digest(code_of(healthy)) == code_objects.digest(code_of(f"\n\n{healthy}"))
     assert code_objects.digest(code_of(healthy)) != code_objects.digest(code_of(healthy.replace("-", "+")))
     assert code_objects.digest(code_of(healthy)) != code_objects.digest(code_of(healthy.replace("{x}", "{x()}")))
+    one, other = (code_of(healthy.replace("{x}", f"{{x.{name}}}")) for name in ("real", "imag"))
+    assert code_objects.digest(one) != code_objects.digest(other)

@@ -92,8 +92,38 @@ def test_a_line_that_the_users_program_does_not_have_is_no_link(bench: SimpleNam
     assert seen["chain_aten_neg"] is True
 
 
+def test_a_line_that_only_resembles_the_one_of_the_graph_is_no_link(bench: SimpleNamespace, trace: Path) -> None:
+    script = bench.folder / "program.py"
+    script.write_text(script.read_text(encoding="utf-8").replace("torch.neg(x1)", "torch.neg(x2)"), encoding="utf-8")
+    assert step._chain(bench, trace, "neg", [])["chain_torch_neg"] is False
+
+
+def test_a_minus_with_its_cast_is_not_the_faults(bench: SimpleNamespace, trace: Path) -> None:
+    healthy = (DATA / "uint8_scalar" / "output_code.py").read_text(encoding="utf-8")
+    (trace / "output_code.py").write_text(healthy, encoding="utf-8")
+    assert step._chain(bench, trace, "neg", ["decltype(tmp1)(-tmp1)"])["chain_cpp_minus"] is False
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "failed", "tolerance"),
+    [
+        ("accuracy.log", 1, True, 0.0001),
+        ("accuracy.log", 0, False, 0.0001),
+        ("compile_error.log", 1, False, None),
+        ("default_run.log", 0, False, None),
+    ],
+)
+def test_an_assertion_failed_when_it_ended_the_program(
+    log: str, status: int, failed: bool, tolerance: float | None
+) -> None:
+    completed = SimpleNamespace(stderr=(DATA / log).read_text(encoding="utf-8"), returncode=status)
+    seen = step._assertion(completed)
+    assert (seen["assertion_failed"], seen["exit_status"], seen["tolerance"]) == (failed, status, tolerance)
+
+
 def test_a_fault_whose_text_is_not_in_the_kernel_is_off_the_path() -> None:
     assert step._on_path(answer()) is True
+    assert step._on_path(answer(generated=["decltype(tmp1)(2 * tmp1)"])) is False
     # Called, but its scalar kernel was dropped for the vectorized one.
     assert step._on_path(answer("uint8_vectorized/output_code.py")) is False
 

@@ -191,12 +191,8 @@ class Kernel:
     def statements(self) -> list[int]:
         """Numbers (from 1) of the lines that compute or store: they speak of a temporary or of an argument."""
         word = re.compile(rf"\b(?:tmp\w+|{'|'.join([*self.arguments, 'tmp0'])})\b")
-        body = self.source.find("{")
-        first = self.source.count("\n", 0, body) + 1
         return [
-            number
-            for number, line in enumerate(self.lines, 1)
-            if number > first and line.rstrip().endswith(";") and word.search(line)
+            number for number, line in enumerate(self.lines, 1) if line.rstrip().endswith(";") and word.search(line)
         ]
 
 

@@ -464,10 +464,10 @@ def _case(variant: str, seconds: float, look: Callable[[Bench], Observed]) -> Ca
 
 
 CASES = {
-    "program_scalar": _case("scalar", 40, _look_at_program),
-    "program_vectorized": _case("vectorized", 40, _look_at_program),
+    "program_scalar": _case("scalar", 30, _look_at_program),
+    "program_vectorized": _case("vectorized", 30, _look_at_program),
     "compile_error_scalar": _case("scalar", 20, _look_at_compile_error),
-    "compile_error_vectorized": _case("vectorized", 30, _look_at_compile_error),
-    "accuracy_scalar": _case("scalar", 20, _look_at_accuracy),
-    "accuracy_vectorized": _case("vectorized", 40, _look_at_accuracy),
+    "compile_error_vectorized": _case("vectorized", 25, _look_at_compile_error),
+    "accuracy_scalar": _case("scalar", 15, _look_at_accuracy),
+    "accuracy_vectorized": _case("vectorized", 30, _look_at_accuracy),
 }
