@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cpulab import records
 from pages import FIXTURE, Results, record_paths
+
+from cpulab import records
 
 
 @pytest.fixture

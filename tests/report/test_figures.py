@@ -7,6 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+
 from cpulab.report import figures
 from cpulab.report.figures import Arm, Ratio
 

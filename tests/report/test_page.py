@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import Results, parsed, record_paths
+
 from cpulab import records
 from cpulab.errors import BadFile
 from cpulab.paths import PROJECT
 from cpulab.records import Failure, dump_data
 from cpulab.report.render import render_files
 from cpulab.report.views import STATES
-from pages import Results, parsed, record_paths
 
 GOLD = Path(__file__).parents[1] / "data" / "report" / "gold.html"
 ATTACK = "<script>alert(1)</script>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from cpulab.report.quantities import GROUP, NO_BREAK, interval, quantity, ranges, significant
 
 

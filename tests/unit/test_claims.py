@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+
 from cpulab.claims import Claims, load, roles
 from cpulab.errors import BadClaims
 from cpulab.paths import PROJECT

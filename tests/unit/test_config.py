@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cpulab import config
 from cpulab.errors import BadConfig, BadCores, UnknownPreset
 

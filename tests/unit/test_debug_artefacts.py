@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from cpulab.debug import artefacts
 
 DATA = Path(__file__).parents[1] / "data" / "debug"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from cpulab.debug import artefacts, compile_errors
 
 DATA = Path(__file__).parents[1] / "data" / "debug"

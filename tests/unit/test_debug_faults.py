@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from cpulab.debug import code_objects, faults, injection
 from cpulab.errors import BadSimdlen, FaultNotInjectable, UnknownFault, UnknownOverride
 from cpulab.paths import LIBRARY

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+
 from cpulab.debug import artefacts, links
 
 DATA = Path(__file__).parents[1] / "data" / "debug"

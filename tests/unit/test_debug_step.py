@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from cpulab.debug import scripts, step
 
 if TYPE_CHECKING:

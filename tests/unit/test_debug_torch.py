@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+
 from cpulab.debug import faults
 from cpulab.host.launch import load_environment, run_measured
 

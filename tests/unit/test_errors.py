@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from cpulab import errors
 from cpulab.errors import InputError, LabError, MachineError
 

@@ -10,12 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from cpulab import records
-from cpulab.claims import load
-from cpulab.errors import BadClaims, BadFile, MixedPresets, OtherEnvironment
-from cpulab.judge import cpu_model, judge, judge_files
-from cpulab.paths import PROJECT
-from cpulab.rules import RULES, STATES
 from judge_scenarios import (
     DIGEST,
     FAILURE,
@@ -28,6 +22,13 @@ from judge_scenarios import (
     environment,
     record,
 )
+
+from cpulab import records
+from cpulab.claims import load
+from cpulab.errors import BadClaims, BadFile, MixedPresets, OtherEnvironment
+from cpulab.judge import cpu_model, judge, judge_files
+from cpulab.paths import PROJECT
+from cpulab.rules import RULES, STATES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from judge_scenarios import SCENARIOS, contradiction
+
 from cpulab import judge, rules
 from cpulab.rules import RULES, STATES, Finding
-from judge_scenarios import SCENARIOS, contradiction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

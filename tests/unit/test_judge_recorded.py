@@ -6,11 +6,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from judge_scenarios import EPYC, environment
+
 from cpulab.claims import load
 from cpulab.judge import Verdict, judge
 from cpulab.paths import PROJECT
 from cpulab.records import load_all
-from judge_scenarios import EPYC, environment
 
 RECORDED = Path(__file__).parents[1] / "data" / "judge"
 CLAIMS = PROJECT / "workflow" / "claims" / "inductor_debug_cpu.yaml"

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import combinations, pairwise
 
 import pytest
+
 from cpulab.measure.order import balanced_orders
 
 ARMS = ["a", "b", "c", "d", "e"]

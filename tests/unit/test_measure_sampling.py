@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated_machine import world
+
 from cpulab.config import Sampling
 from cpulab.measure.sampling import stopped_by, time_allowed
 from cpulab.statistics import ratio_interval
-from simulated_machine import world
 
 DATA = Path(__file__).parents[1] / "data" / "measure"
 SAMPLING = Sampling(budget_s=100, min_processes=3, max_processes=5, warmup=1, rounds=4, half_width=0.02)

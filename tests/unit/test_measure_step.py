@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from cpulab.config import Sampling, known_presets, load_preset
 from cpulab.measure.step import CASES, observed, sample
 from cpulab.records import schema_problem

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cpulab.host.launch import load_environment, run_measured
 
 pytestmark = pytest.mark.torch

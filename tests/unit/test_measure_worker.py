@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+
 from cpulab.measure.worker import take
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from cpulab.minify import log
 
 DATA = Path(__file__).parents[1] / "data" / "minify"

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from cpulab.host.launch import Completed
 from cpulab.minify import repro
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from cpulab.config import load_preset
 from cpulab.host.launch import Completed, Environment
 from cpulab.minify.step import CASES

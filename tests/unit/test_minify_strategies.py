@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cpulab.minify import strategies
 
 DATA = Path(__file__).parents[1] / "data" / "minify"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cpulab.host.plan import plan
 from cpulab.host.topology import Cpu, Topology
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from cpulab.profile import kernels
 
 DATA = Path(__file__).parents[1] / "data" / "profile"

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from cpulab.profile import kernels, optable
 
 DATA = Path(__file__).parents[1] / "data" / "profile"

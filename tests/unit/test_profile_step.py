@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from cpulab.config import load_preset
 from cpulab.host.launch import Environment, load_environment, run_measured
 from cpulab.profile import traces

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from cpulab.profile import traces
 
 DATA = Path(__file__).parents[1] / "data" / "profile"

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+
 from cpulab import records
 from cpulab.errors import BadFile, DiskFull, MixedPresets
 from cpulab.records import Measurement, ProcessSamples, Record

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from cpulab.host.plan import Plan
 from cpulab.host.settings import compare, effective_kmp, not_in_force
 

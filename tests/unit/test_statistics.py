@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from cpulab.statistics import Interval, centre, ratio_interval
 from simulated_machine import world
+
+from cpulab.statistics import Interval, centre, ratio_interval
 
 Samples = list[list[float]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from cpulab import records
 from cpulab.config import load_preset
 from cpulab.errors import BindingRefused, DiskFull, ModelNotLoadable, ProcessFailed

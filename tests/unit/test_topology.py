@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from cpulab.host.topology import format_list, parse_list, read, read_quota
 
 if TYPE_CHECKING:

@@ -28,9 +28,7 @@ def negate_and_maximum(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 
 def _uint8_inputs(seed: int) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in ((1, 8), (8390, 8))
-    ]
+    return [torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in ((1, 8), (8390, 8))]
 
 
 def _float32_inputs(seed: int) -> list[torch.Tensor]:

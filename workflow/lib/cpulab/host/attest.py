@@ -94,6 +94,7 @@ def attest(malloc_names: list[str]) -> dict[str, Any]:
     process = ctypes.CDLL(None)
     runtime = provider(process, "omp_get_max_threads")
     isa = cpu_vec_isa.pick_vec_isa()
+    flags = cpu_vec_isa.x86_isa_checker()
     blocktime = None
     if runtime is not None and "iomp5" in runtime:
         blocktime = int(process.kmp_get_blocktime())
@@ -111,6 +112,9 @@ def attest(malloc_names: list[str]) -> dict[str, Any]:
         "torch_parallel": torch.__config__.parallel_info().strip().splitlines(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "inductor_isa": str(isa) if isa else "none",
+        # What the processor offers, and what of it the compiler builds and the loader loads: Inductor tries each.
+        "isa_offered": [str(one) for one in cpu_vec_isa.supported_vec_isa_list if set(str(one).split()) <= set(flags)],
+        "isa_usable": [str(one) for one in cpu_vec_isa.valid_vec_isa_list()],
         "compiler": cpp_builder.get_cpp_compiler(),
         "versions": _versions(),
     }

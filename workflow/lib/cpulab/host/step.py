@@ -16,7 +16,7 @@ from cpulab.host.build import build, is_built
 from cpulab.host.fingerprint import fingerprint
 from cpulab.host.launch import load_environment, run_measured
 from cpulab.host.plan import plan
-from cpulab.host.tuning import MALLOC_OPTIONS, tuning
+from cpulab.host.tuning import MALLOC_OPTIONS, Setting, proven_isa, tuning
 from cpulab.paths import PROJECT
 from cpulab.records import SCHEMA_VERSION, dump_data
 
@@ -64,8 +64,7 @@ def observe_environment(*, environment: Path, lock: Path, cores: int, output: Pa
         "start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": str(python),
         "lock": {"path": lock.relative_to(PROJECT).as_posix(), "sha256": sha256(lock)},
-        "variables": {one.name: one.value for one in wanted},
-        "tuning": [asdict(one) for one in wanted],
+        **_tuned(wanted),
         "plan": {"cores_asked": cores, **asdict(chosen), "memory_nodes": memory_nodes, "numactl": chosen.numactl},
         "topology": {
             "cpus": [asdict(cpu) for cpu in machine.cpus],
@@ -95,12 +94,17 @@ def observe_environment(*, environment: Path, lock: Path, cores: int, output: Pa
     # libiomp5 prints its settings on stdout or stderr, by version; the facts are the last line.
     facts = json.loads(completed.stdout.strip().splitlines()[-1])
     effective = settings.effective_kmp(completed.stderr + completed.stdout)
+    record |= _tuned([*wanted, *proven_isa(facts)])
     record["versions"] = facts.pop("versions")
     record["facts"] = {**facts, "kmp_effective": effective}
     record["settings"] = settings.compare(facts, effective, chosen, libiomp5, jemalloc)
     dump_data(output, "environment", record)
     missing = settings.not_in_force(record["settings"])
     reporter.stage("all settings in force" if not missing else f"not in force: {', '.join(missing)}")
+
+
+def _tuned(wanted: list[Setting]) -> dict[str, Any]:
+    return {"variables": {one.name: one.value for one in wanted}, "tuning": [asdict(one) for one in wanted]}
 
 
 def _first_line(command: list[str]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpulab.host.plan import Plan
@@ -42,3 +43,14 @@ def tuning(plan: Plan, libiomp5: Path, jemalloc: Path) -> list[Setting]:
         Setting("MALLOC_CONF", malloc_conf, "tutorial", "freed memory is kept and reused"),
         Setting("OMP_NUM_THREADS", str(len(plan.cpus)), "suite", "Snakemake sets its own value in every shell"),
     ]
+
+
+def proven_isa(facts: Mapping[str, Any]) -> list[Setting]:
+    """Return the setting that spares every process the trial of each instruction set, where the probe found all usable.
+
+    Without it each process builds and loads a dozen libraries to find out again (some 10 s); the choice is the same.
+    """
+    if not facts["isa_offered"] or facts["isa_usable"] != facts["isa_offered"]:
+        return []
+    why = f"the probe has built and loaded code for each of: {', '.join(facts['isa_offered'])}"
+    return [Setting("TORCHINDUCTOR_VEC_ISA_OK", "1", "suite", why)]
