@@ -35,6 +35,9 @@ class RecordedBench:
         self.variables: list[dict[str, str]] = []
         self.reporter = SimpleNamespace(stage=self.stages.append)
 
+    def new_cache(self) -> dict[str, str]:
+        return {"TORCHINDUCTOR_CACHE_DIR": str(self.scratch.resolve() / f"cache{len(self.stages)}")}
+
     def worker(self, _module: str, asked: dict[str, Any], *, variables: dict[str, str], timeout_s: float) -> Any:
         assert timeout_s > self.preset.benchmark.budget_s
         self.asked.append(asked)

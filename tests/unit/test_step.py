@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +17,6 @@ from cpulab.step import Bench, Observed, observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -103,3 +104,21 @@ def test_only_records_of_failed_steps_are_made_to_look_old(bench: Bench) -> None
     observe(bench, raising(KeyError("neg")), output(bench))  # type: ignore[arg-type]
     assert records.age_failed([output(bench)]) == ["debug/one"]
     assert output(bench).stat().st_mtime == 0
+
+
+def test_a_new_cache_holds_the_trials_of_the_instruction_sets_and_is_the_processs_own(
+    bench: Bench, tmp_path: Path
+) -> None:
+    trials = tmp_path / "measured" / "isa-trials"
+    (trials / "3g").mkdir(parents=True)
+    (trials / "3g" / "trial.so").touch()
+    (trials / "locks").mkdir()
+    tuned = replace(bench, environment=replace(bench.environment, python=str(tmp_path / "measured" / "bin" / "python")))
+    folders = [Path(tuned.new_cache(name)["TORCHINDUCTOR_CACHE_DIR"]) for name in ("one", "other")]
+    assert [sorted(path.name for path in folder.rglob("*")) for folder in folders] == [["3g", "trial.so"]] * 2
+    with pytest.raises(FileExistsError):
+        tuned.new_cache("one")
+
+
+def test_without_trials_a_new_cache_is_empty(bench: Bench) -> None:
+    assert list(Path(bench.new_cache()["TORCHINDUCTOR_CACHE_DIR"]).iterdir()) == []

@@ -77,6 +77,21 @@ class Bench:
         """The step's log, relative to the results folder."""
         return self.reporter.log.resolve().relative_to(self.results.resolve()).as_posix()
 
+    def new_cache(self, name: str = "cache") -> dict[str, str]:
+        """Return the variable that gives processes a new Inductor cache below ``scratch``.
+
+        It holds Inductor's trials of the processor's instruction sets, which every process would else build again for
+        some seconds; they are named by a digest of source, flags, compiler and PyTorch version. It holds no graph and
+        no kernel: a cached graph is not generated again, so neither debug files nor a fault would appear.
+        """
+        folder = self.scratch / "caches" / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if self.environment.isa_trials.is_dir():
+            shutil.copytree(self.environment.isa_trials, folder, ignore=shutil.ignore_patterns("locks"))
+        else:
+            folder.mkdir()
+        return {"TORCHINDUCTOR_CACHE_DIR": str(folder.resolve())}
+
     def run(
         self,
         command: Sequence[str],

@@ -37,16 +37,6 @@ RUNG_FIELDS = (
 # --- what the cases share ------------------------------------------------------------------------
 
 
-def _cache(bench: Bench, name: str) -> dict[str, str]:
-    """Return the variable that gives one process its own, empty cache.
-
-    A cached graph is not generated again, so neither debug files nor a fault would appear.
-    """
-    folder = bench.scratch / "caches" / name
-    folder.mkdir(parents=True)
-    return {"TORCHINDUCTOR_CACHE_DIR": str(folder.resolve())}
-
-
 def _pool(bench: Bench) -> ThreadPoolExecutor:
     """Return what runs processes at the same time, as far as there are cores: nothing in this step is timed."""
     return ThreadPoolExecutor(min(bench.environment.threads, AT_A_TIME))
@@ -54,7 +44,7 @@ def _pool(bench: Bench) -> ThreadPoolExecutor:
 
 def _script(bench: Bench, path: Path, name: str, variables: Mapping[str, str]) -> Completed:
     """Run a Python file as the program that it is, in a process with its own cache."""
-    return bench.run(["python", str(path.resolve())], variables={**_cache(bench, name), **variables})
+    return bench.run(["python", str(path.resolve())], variables={**bench.new_cache(name), **variables})
 
 
 def _program(bench: Bench, program: str, *, accuracy: bool = False) -> Path:
@@ -72,7 +62,7 @@ def _worker(bench: Bench, name: str, variables: Mapping[str, str], **arguments: 
     return bench.worker(
         "cpulab.debug.worker",
         {"seed": bench.seed, **arguments},
-        variables={**_variant(bench), **_cache(bench, name), **variables},
+        variables={**_variant(bench), **bench.new_cache(name), **variables},
     )
 
 

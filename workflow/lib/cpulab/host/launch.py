@@ -36,9 +36,19 @@ class Environment:
     path: Path
 
     @property
+    def isa_trials(self) -> Path:
+        """Inductor's trials of each instruction set, as a cache that holds nothing else."""
+        return isa_trials(Path(self.python).parents[1])
+
+    @property
     def threads(self) -> int:
         """Threads a parallel region is to use: one a planned CPU."""
         return len(self.cpus)
+
+
+def isa_trials(environment: Path) -> Path:
+    """Return where below the measured environment the trials of the instruction sets are kept."""
+    return environment / "isa-trials"
 
 
 def load_environment(path: Path) -> Environment:

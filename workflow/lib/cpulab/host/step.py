@@ -14,7 +14,7 @@ from cpulab.files import sha256
 from cpulab.host import binding, libraries, settings, topology
 from cpulab.host.build import build, is_built
 from cpulab.host.fingerprint import fingerprint
-from cpulab.host.launch import load_environment, run_measured
+from cpulab.host.launch import isa_trials, load_environment, run_measured
 from cpulab.host.plan import plan
 from cpulab.host.tuning import MALLOC_OPTIONS, Setting, proven_isa, tuning
 from cpulab.paths import PROJECT
@@ -85,7 +85,12 @@ def observe_environment(*, environment: Path, lock: Path, cores: int, output: Pa
     try:
         dump_data(draft, "environment", record)
         probe = load_environment(draft)
-        completed = run_measured(probe, ["python", "-m", "cpulab.host.attest", *MALLOC_OPTIONS], timeout_s=300)
+        completed = run_measured(
+            probe,
+            ["python", "-m", "cpulab.host.attest", *MALLOC_OPTIONS],
+            variables={"TORCHINDUCTOR_CACHE_DIR": str(isa_trials(environment))},
+            timeout_s=300,
+        )
     finally:
         draft.unlink(missing_ok=True)
     reporter.note(f"$ {' '.join(completed.command)}\n{completed.stdout}\n{completed.stderr}")

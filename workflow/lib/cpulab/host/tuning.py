@@ -48,7 +48,7 @@ def tuning(plan: Plan, libiomp5: Path, jemalloc: Path) -> list[Setting]:
 def proven_isa(facts: Mapping[str, Any]) -> list[Setting]:
     """Return the setting that spares every process the trial of each instruction set, where the probe found all usable.
 
-    Without it each process builds and loads a dozen libraries to find out again (some 10 s); the choice is the same.
+    Without it each process loads a library for each to find out again; the choice is the same.
     """
     if not facts["isa_offered"] or facts["isa_usable"] != facts["isa_offered"]:
         return []

@@ -33,7 +33,7 @@ def sample(
     processes: list[dict[str, Any]] = []
     start = time.monotonic()
     variables = {
-        "TORCHINDUCTOR_CACHE_DIR": str((bench.scratch / "inductor_cache").resolve()),
+        **bench.new_cache(),
         "HF_HUB_OFFLINE": "1",
     }
     while True:

@@ -43,7 +43,7 @@ NOTHING: dict[str, Observation] = {
 
 def _accuracy(bench: Bench) -> Observed:
     observed = Observed(observations={**NOTHING, "fault": FAULT, "isolated": bench.preset.minify.isolate})
-    runs = _Runs(bench)
+    runs = _Runs(bench, bench.new_cache())
     bench.reporter.stage("asking the minifier for its strategies")
     answer = bench.worker("cpulab.minify.worker", {}, timeout_s=bench.preset.minify.timeout_s)
     observed.observations["strategies_available"] = answer["strategies"]
@@ -142,6 +142,7 @@ class _Runs:
     """How the processes of this case are run, and how their texts are kept."""
 
     bench: Bench
+    cache: dict[str, str]
 
     @property
     def healthy(self) -> dict[str, str]:
@@ -149,7 +150,7 @@ class _Runs:
         return {
             # Compiled C++ is found by its text and may be shared. Compiled graphs are found by a key that does
             # not know of the fault: from those caches torch.compile gives a healthy process the faulty kernel.
-            "TORCHINDUCTOR_CACHE_DIR": str(self.bench.scratch.resolve() / "inductor"),
+            **self.cache,
             "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
             "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
             **faults.variant_variables("scalar"),

@@ -51,7 +51,7 @@ def _look(bench: Bench, *, compiled: bool, attention: str, freezing: bool, publi
         asked,
         variables={
             "HF_HUB_OFFLINE": "1",
-            "TORCHINDUCTOR_CACHE_DIR": str((bench.scratch / "inductor").resolve()),
+            **bench.new_cache(),
         },
         timeout_s=bench.preset.profile.timeout_s,
     )
