@@ -1,16 +1,20 @@
 # Thin: each target does all the set-up it needs, then calls one command.
-#   make report [PRESET=quick] [CORES=4]    make test    make lint    make setup    make clean
+#   make report [PRESET=quick] [CORES=4]    make doctor    make test    make lint    make setup    make clean
 PRESET ?=
 CORES ?= all
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 PIP = .venv/bin/python -m pip --disable-pip-version-check
-SNAKEMAKE = .venv/bin/snakemake --cores $(CORES)
+SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --quiet rules host
 
 .DEFAULT_GOAL := report
-.PHONY: report test lint setup clean
+.PHONY: report doctor test lint setup clean
 
 report: .venv/driver.stamp
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(SNAKEMAKE) report $(if $(PRESET),--config preset=$(PRESET))
+
+# Whether this machine is ready to measure: the first thing to run on a new one.
+doctor: .venv/driver.stamp
+	@.venv/bin/cpulab doctor $(if $(filter-out all,$(CORES)),--cores $(CORES))
 
 # The measured environment, without an experiment.
 setup: .venv/driver.stamp
@@ -26,7 +30,7 @@ lint: .venv/dev.stamp
 	.venv/bin/mypy
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/snakemake --lint
 
-# System packages are installed where we may; elsewhere the list says which to ask for.
+# System packages are installed where we may; elsewhere a note says which they are.
 .venv/driver.stamp: envs/driver.lock envs/apt.txt pyproject.toml envs/system-packages.sh
 	@sh envs/system-packages.sh envs/apt.txt
 	@test -x .venv/bin/python || $(PYTHON) -m venv .venv

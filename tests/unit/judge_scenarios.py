@@ -688,7 +688,13 @@ KERNELS = [
 
 # --- measurements: ratio, time_shown, quotient --------------------------------------------------------
 
-RATIO = {"numerator": "a.eager", "denominator": "a.inductor", "placebo": "a.placebo", "tolerance": 0.1}
+RATIO = {
+    "numerator": "a.eager",
+    "denominator": "a.inductor",
+    "placebo": "a.placebo",
+    "tolerance": 0.1,
+    "precision": 0.25,
+}
 
 
 def processes(*centres: float) -> list[list[float]]:
@@ -696,7 +702,13 @@ def processes(*centres: float) -> list[list[float]]:
 
 
 def _ratio(
-    sentence: str, state: str, arms: tuple[list[list[float]], ...], *told: str, value: float = 2.0, **more: Any
+    sentence: str,
+    state: str,
+    arms: tuple[list[list[float]], ...],
+    *told: str,
+    value: float = 2.0,
+    precision: float = 0.25,
+    **more: Any,
 ) -> Scenario:
     measurements = dict(zip(("eager", "inductor", "placebo"), arms, strict=True))
     return Scenario(
@@ -704,7 +716,7 @@ def _ratio(
         "ratio",
         state,
         {"a": record(measurements=measurements)},
-        RATIO,
+        {**RATIO, "precision": precision},
         published(value, "ratio"),
         told=told,
         **more,
@@ -739,6 +751,18 @@ RATIOS = [
         "the published direction, another size than the published 2.000",
     ),
     _ratio("a larger ratio is another size too", "partly", (QUIET, processes(0.4, 0.4, 0.4), QUIET)),
+    _ratio(
+        "an interval that holds the published ratio and many others does not reproduce its size",
+        "partly",
+        (QUIET, processes(0.4, 0.5, 0.6), QUIET),
+        "the interval is too wide to tell the size 2.000",
+    ),
+    _ratio(
+        "an interval just as narrow as asked for tells the size",
+        "reproduced",
+        (QUIET, processes(0.5, 0.5, 0.5), QUIET),
+        precision=0.0,
+    ),
     _ratio(
         "the other direction does not reproduce it",
         "not_reproduced",
@@ -866,6 +890,7 @@ QUOTIENT = {
     "numerator": {"words": "eager", "of": {"of": "a.eager"}},
     "denominator": {"words": "compiled", "of": {"of": "a.compiled"}},
     "resolution": 0.05,
+    "noise": "a.step",
     "tolerance": 0.1,
     "if_absent": "not_applicable",
 }
@@ -883,13 +908,15 @@ def _quotient(
     *told: str,
     value: float = 1.6,
     spread: dict[str, float] | None = None,
+    steps: tuple[float, ...] = (1.0, 1.0),
     **more: Any,
 ) -> Scenario:
+    measured = {"step": [list(steps[:1]), list(steps[1:])]}
     return Scenario(
         sentence,
         "quotient",
         state,
-        {"a": record(eager=eager, compiled=compiled, linear=0.4, packed=0.2)},
+        {"a": record(measurements=measured, eager=eager, compiled=compiled, linear=0.4, packed=0.2)},
         QUOTIENT | more.pop("parameters", {}),
         published(value, "ratio", **(spread or {})),
         told=told,
@@ -914,10 +941,29 @@ QUOTIENTS = [
     _quotient("a published slow-down is not reproduced by a speed-up", "not_reproduced", 0.8, 0.5, value=0.5),
     _quotient("a published slow-down is reproduced by a slow-down", "reproduced", 0.5, 1.0, value=0.5),
     _quotient(
-        "what one step does not resolve is inconclusive", "inconclusive", 0.51, 0.5, "one step does not resolve 5 %"
+        "what one step does not resolve is inconclusive",
+        "inconclusive",
+        0.51,
+        0.5,
+        "one step of each does not resolve 5 %",
     ),
     _quotient("nor does it resolve the same the other way round", "inconclusive", 0.5, 0.51),
     _quotient("what it resolves is not", "partly", 0.54, 0.5),
+    _quotient(
+        "less than what the steps of one arm differ by is inconclusive",
+        "inconclusive",
+        0.6,
+        0.5,
+        "one step of each does not resolve 25 %",
+        steps=(1.0, 1.25),
+    ),
+    _quotient("the same the other way round", "inconclusive", 0.5, 0.6, steps=(1.25, 1.0)),
+    _quotient("more than that is resolved", "partly", 0.64, 0.5, steps=(1.0, 1.25)),
+    _quotient(
+        "steps that differ by less than the claim's bound change nothing", "inconclusive", 0.52, 0.5, steps=(1.0, 1.01)
+    ),
+    _quotient("how long the steps are does not matter", "reproduced", 0.8, 0.5, steps=(20.0, 21.0)),
+    _quotient("without any step nothing is resolved", "inconclusive", 0.8, 0.5, steps=()),
     _quotient(
         "the part that is taken off is taken off both",
         "reproduced",

@@ -94,7 +94,7 @@ def run(tmp_path: Path) -> Path:
     """A results folder with an environment and one record made under it."""
     data = {
         "python": "/opt/cpu/bin/python",
-        "variables": {"KMP_BLOCKTIME": "1"},
+        "variables": {"KMP_BLOCKTIME": "1", "LD_PRELOAD": "/home/me/lib/libiomp5.so:/usr/lib/libjemalloc.so.2"},
         "plan": {"cpus": [0, 1], "memory_nodes": None},
         "versions": {"torch": "2.13.0+cpu"},
         "settings": [{"name": "KMP_BLOCKTIME", "wanted": "1", "found": "1", "in_force": True, "reason": None}],
@@ -138,7 +138,8 @@ def test_verdicts_name_the_preset_the_environment_and_the_versions_they_hold_for
         "threads": 2,
         "cpus": [0, 1],
         "memory_nodes": None,
-        "variables": {"KMP_BLOCKTIME": "1"},
+        # By name: where the libraries stand on the machine is nobody's affair.
+        "variables": {"KMP_BLOCKTIME": "1", "LD_PRELOAD": "libiomp5.so:libjemalloc.so.2"},
         "settings": [{"name": "KMP_BLOCKTIME", "wanted": "1", "found": "1", "in_force": True, "reason": None}],
     }
 

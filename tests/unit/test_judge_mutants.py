@@ -28,7 +28,7 @@ COMPARISONS = {
 }  # fmt: skip
 
 # What the table cannot see, for it holds no files; test_judge.py has tests of its own for these.
-FILES_ONLY = frozenset({"judge_files", "summary"})
+FILES_ONLY = frozenset({"judge_files", "summary", "_without_folders"})
 
 ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,3 +44,16 @@ def test_cxx_decides_which_compiler_it_is(tmp_path: Path) -> None:
     compiler = tmp_path / "my-compiler"
     compiler.touch(mode=0o755)
     assert libraries.find_compiler({"PATH": "/usr/bin", "CXX": str(compiler)}) == compiler
+
+
+def test_no_libnuma_names_the_package() -> None:
+    program = (
+        "import ctypes.util; ctypes.util.find_library = lambda name: None\n"
+        "from cpulab.errors import MissingLibrary\n"
+        "from cpulab.host import binding\n"
+        "try:\n    binding.check_available()\n"
+        "except MissingLibrary as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert "libnuma.so.1 was not found" in done.stdout, done.stderr
+    assert "apt-get install libnuma1" in done.stdout

@@ -100,32 +100,46 @@ def test_a_model_that_cannot_be_loaded_stops_with_its_name_and_leaves_no_record(
 
 
 @pytest.mark.torch
-def test_an_interrupted_step_ends_its_processes_and_leaves_no_record(environment: Path, tmp_path: Path) -> None:
-    step = subprocess.Popen(
-        [sys.executable, "-m", "cpulab", "benchmark", "fused_pattern", "--preset", "smoke",
+@pytest.mark.parametrize(("step", "case"), [("benchmark", "fused_pattern"), ("debug", "program_vectorized")])
+def test_an_interrupted_step_ends_its_processes_at_once_and_leaves_no_record(
+    step: str, case: str, environment: Path, tmp_path: Path
+) -> None:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "cpulab", step, case, "--preset", "smoke",
          "--environment", str(environment), "--results", str(tmp_path)],
         cwd=PROJECT, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not workers(tmp_path):
+    while time.monotonic() < deadline and not measured(tmp_path):
         time.sleep(0.1)
-    assert workers(tmp_path), "no measured process started"
-    step.send_signal(signal.SIGINT)
-    _, said = step.communicate(timeout=30)
-    assert step.returncode == 130
+    assert measured(tmp_path), "no measured process started"
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=8)
+    assert running.returncode == 130
     assert "Interrupted" in said
-    assert workers(tmp_path) == []
-    assert list((tmp_path / "benchmark").glob("*.json")) == []
+    assert measured(tmp_path) == []
+    assert list((tmp_path / step).glob("*.json")) == []
 
 
-def workers(results: Path) -> list[int]:
-    """Return the processes that were given a file below ``results``, the step itself aside."""
+def measured(results: Path) -> list[int]:
+    """Return the processes that were given a file below ``results``."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if any(word.startswith(f"{results}/") for word in words) and "cpulab.measure.worker" in words:
+        if any(word.startswith(f"{results}/") for word in words):
             found.append(int(folder.name))
     return found
+
+
+@pytest.mark.torch
+def test_the_doctor_says_ready_in_words_and_as_data(environment: Path) -> None:
+    said, data = cpulab("doctor"), cpulab("doctor", "--json")
+    assert (said.returncode, data.returncode) == (0, 0), said.stdout
+    assert said.stdout.rstrip().endswith("Ready.")
+    found = json.loads(data.stdout)
+    assert found["ready"] is True
+    assert {row["name"] for row in found["settings"]} >= {"KMP_BLOCKTIME", "LD_PRELOAD jemalloc", "numactl -m"}

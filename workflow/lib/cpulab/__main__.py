@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cpulab.errors import LabError
 from cpulab.files import full_disk_named
@@ -25,24 +26,41 @@ def _launch(arguments: argparse.Namespace) -> int:
     exec_measured(load_environment(arguments.environment), arguments.command)
 
 
-def _environment(arguments: argparse.Namespace) -> int:
+def _observe_environment(cores: int, results: Path) -> dict[str, Any]:
     from cpulab.config import check_cores
     from cpulab.host.step import expected_s, observe_environment
     from cpulab.paths import MEASURED_ENVIRONMENT, PROJECT
     from cpulab.progress import Reporter
 
-    check_cores(arguments.cores)
+    check_cores(cores)
     lock = PROJECT / "envs" / "cpu.lock"
-    log = arguments.results / "logs" / "environment.log"
+    log = results / "logs" / "environment.log"
     with Reporter("environment", expected_s(MEASURED_ENVIRONMENT, lock), log) as reporter:
-        observe_environment(
+        return observe_environment(
             environment=MEASURED_ENVIRONMENT,
             lock=lock,
-            cores=arguments.cores,
-            output=arguments.results / "environment.json",
+            cores=cores,
+            output=results / "environment.json",
             reporter=reporter,
         )
+
+
+def _environment(arguments: argparse.Namespace) -> int:
+    _observe_environment(arguments.cores, arguments.results)
     return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    import json
+    import tempfile
+
+    from cpulab.host.doctor import diagnosis, text
+
+    # In a folder of its own: a diagnosis must not make the records of a run look outdated.
+    with tempfile.TemporaryDirectory() as folder:
+        found = diagnosis(_observe_environment(arguments.cores, Path(folder)))
+    print(json.dumps(found, indent=1) if arguments.json else text(found))
+    return 0 if found["ready"] else 1
 
 
 def _step(arguments: argparse.Namespace) -> int:
@@ -128,6 +146,11 @@ def _parser() -> argparse.ArgumentParser:
     environment.add_argument("--cores", type=int, required=True, help="cores to measure on, at most")
     environment.add_argument("--results", type=Path, default=Path("results"))
     environment.set_defaults(run=_environment)
+
+    doctor = commands.add_parser("doctor", help="say whether this machine is ready to measure, and what is not")
+    doctor.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="cores to measure on, at most")
+    doctor.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    doctor.set_defaults(run=_doctor)
 
     launch = commands.add_parser("launch", help="run a command in the measured environment, tuned and bound")
     launch.add_argument("environment", type=Path, metavar="ENVIRONMENT.json")

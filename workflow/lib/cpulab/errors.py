@@ -151,6 +151,16 @@ class EnvironmentNotBuilt(MachineError):
         )
 
 
+class WrongPython(MachineError):
+    """A Python that the lock of the measured environment is not made for."""
+
+    def __init__(self, lock: str, wanted: str, found: str) -> None:
+        super().__init__(
+            f"The lock {lock} is for Python {wanted} and this is Python {found}. "
+            f"Install it and start again with `make clean` and `make report PYTHON=python{wanted}`."
+        )
+
+
 class BindingRefused(MachineError):
     """The kernel refused CPU affinity or a memory policy."""
 

@@ -208,9 +208,14 @@ def summary(environment: Mapping[str, Any]) -> dict[str, Any]:
         "threads": len(plan["cpus"]),
         "cpus": plan["cpus"],
         "memory_nodes": plan["memory_nodes"],
-        "variables": environment["variables"],
+        "variables": {name: _without_folders(value) for name, value in environment["variables"].items()},
         "settings": environment.get("settings", []),
     }
+
+
+def _without_folders(value: str) -> str:
+    """Return a list of paths, as LD_PRELOAD is one, as file names; any other value as it is."""
+    return ":".join(part.rsplit("/", 1)[-1] for part in value.split(":")) if value.startswith("/") else value
 
 
 def judge_files(claims_path: Path, environment_path: Path, record_paths: Iterable[Path], output: Path) -> list[Verdict]:

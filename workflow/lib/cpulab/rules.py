@@ -355,7 +355,10 @@ def ranking(claim: Claim, evidence: Evidence) -> Finding:
 
 
 def ratio(claim: Claim, evidence: Evidence) -> Finding:
-    """Direction first: resolved by the interval, and beyond the noise floor, which the placebo gives. Then the size."""
+    """Judge a ratio: its direction, resolved by the interval and beyond the placebo's noise floor; then its size.
+
+    The size is reproduced only by an interval as narrow as the claim asks for: a wide one holds many values.
+    """
     numerator, denominator, placebo = (
         evidence.samples(claim.parameters[part]) for part in ("numerator", "denominator", "placebo")
     )
@@ -374,10 +377,12 @@ def ratio(claim: Claim, evidence: Evidence) -> Finding:
         )
     elif (interval.estimate > 1) != (published > 1):
         state, why = "not_reproduced", f"the other direction than the published {published:.3f}"
-    elif _is_near(published, interval, tolerance):
-        state, why = "reproduced", f"the published {published:.3f} is within {_percent(tolerance)} of the interval"
-    else:
+    elif not _is_near(published, interval, tolerance):
         state, why = "partly", f"the published direction, another size than the published {published:.3f}"
+    elif interval.half_width > claim.parameters["precision"]:
+        state, why = "partly", f"the published direction; the interval is too wide to tell the size {published:.3f}"
+    else:
+        state, why = "reproduced", f"the published {published:.3f} is within {_percent(tolerance)} of the interval"
     told = f"{interval.estimate:.3f} (95 % interval {interval.low:.3f} to {interval.high:.3f})"
     return Finding(state, interval.estimate, sentence(told, why), interval.low, _finite(interval.high))
 
@@ -402,7 +407,11 @@ def _percent(share: float) -> str:
 
 
 def quotient(claim: Claim, evidence: Evidence) -> Finding:
-    """Direction first, beyond what one step resolves; then the size, against the published value or its range."""
+    """Judge a quotient of two single steps: its direction, beyond what such steps resolve; then its size.
+
+    What they resolve is the claim's own bound, or what the samples of one arm differ by here where that is more. The
+    size is compared with the published value or its range.
+    """
     parts = [claim.parameters[part] for part in ("numerator", "denominator")]
     values = [evidence.select(part["of"]) - (evidence.select(part["less"]) if "less" in part else 0) for part in parts]
     told = ", ".join(f"{part['words']}: {1e3 * value:.3f} ms" for part, value in zip(parts, values, strict=True))
@@ -411,9 +420,10 @@ def quotient(claim: Claim, evidence: Evidence) -> Finding:
     value = values[0] / values[1]
     published, tolerance = claim.published["value"], claim.parameters["tolerance"]
     low, high = claim.published.get("low", published), claim.published.get("high", published)
+    resolution = max(claim.parameters["resolution"], _spread(evidence.samples(claim.parameters["noise"])))
     state: State
-    if abs(math.log(value)) <= math.log1p(claim.parameters["resolution"]):
-        state, why = "inconclusive", f"one step does not resolve {_percent(claim.parameters['resolution'])}"
+    if abs(math.log(value)) <= math.log1p(resolution):
+        state, why = "inconclusive", f"one step of each does not resolve {_percent(resolution)}"
     elif (value > 1) != (published > 1):
         state, why = "not_reproduced", f"the other direction than the published {published:.2f}"
     elif low * (1 - tolerance) <= value <= high * (1 + tolerance):
@@ -421,6 +431,12 @@ def quotient(claim: Claim, evidence: Evidence) -> Finding:
     else:
         state, why = "partly", f"the published direction, another size than the published {published:.2f}"
     return Finding(state, value, sentence(f"{value:.2f}", told, why))
+
+
+def _spread(processes: list[list[float]]) -> float:
+    """Return by what share the largest sample of an arm exceeds its smallest."""
+    samples = [value for values in processes for value in values]
+    return max(samples) / min(samples) - 1 if samples else math.inf
 
 
 def time_shown(claim: Claim, evidence: Evidence) -> Finding:

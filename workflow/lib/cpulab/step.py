@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
 import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from cpulab import records
 from cpulab.errors import BindingRefused, DiskFull, InputError, MachineError, ProcessFailed
 from cpulab.files import full_disk_named
-from cpulab.host.launch import Completed, Environment, run_measured
+from cpulab.host.launch import Completed, Environment, end_group, run_measured
 from cpulab.records import Artifact, Failure, Measurement, Observation, Record, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cpulab.config import Preset
     from cpulab.progress import Reporter
@@ -61,6 +63,7 @@ class Bench:
     environment: Environment
     results: Path
     reporter: Reporter
+    running: set[int] = field(default_factory=set)
 
     @property
     def folder(self) -> Path:
@@ -102,12 +105,30 @@ class Bench:
     ) -> Completed:
         """Run ``command`` in the measured environment, its output in the log, and return how it ended."""
         completed = run_measured(
-            self.environment, command, variables=variables, cwd=cwd or self.scratch, timeout_s=timeout_s
+            self.environment,
+            command,
+            variables=variables,
+            cwd=cwd or self.scratch,
+            timeout_s=timeout_s,
+            running=self.running,
         )
         # One note: a step may run several commands at a time.
         command_line = " ".join(completed.command)
         self.reporter.note(f"$ {command_line}\n{completed.stdout}{completed.stderr}\n[{completed.ending}]")
         return completed
+
+    @contextlib.contextmanager
+    def side_by_side(self, at_a_time: int) -> Iterator[ThreadPoolExecutor]:
+        """Give what calls `run` and `worker` at the same time; an exception, such as Ctrl-C, ends all that run."""
+        pool = ThreadPoolExecutor(at_a_time)
+        try:
+            yield pool
+            pool.shutdown()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for group in list(self.running):
+                end_group(group)
+            raise
 
     def worker(
         self,

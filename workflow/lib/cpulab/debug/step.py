@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,8 @@ from cpulab.step import Case, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import ThreadPoolExecutor
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from cpulab.config import Preset
@@ -37,9 +38,9 @@ RUNG_FIELDS = (
 # --- what the cases share ------------------------------------------------------------------------
 
 
-def _pool(bench: Bench) -> ThreadPoolExecutor:
+def _pool(bench: Bench) -> AbstractContextManager[ThreadPoolExecutor]:
     """Return what runs processes at the same time, as far as there are cores: nothing in this step is timed."""
-    return ThreadPoolExecutor(min(bench.environment.threads, AT_A_TIME))
+    return bench.side_by_side(min(bench.environment.threads, AT_A_TIME))
 
 
 def _script(bench: Bench, path: Path, name: str, variables: Mapping[str, str]) -> Completed:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from cpulab.errors import EnvironmentNotBuilt
+from cpulab.errors import EnvironmentNotBuilt, WrongPython
 from cpulab.files import sha256, write_whole
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # PyTorch's own index of CPU builds: the default index has a CUDA build of several GB for x86-64.
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 REACH_TIMEOUT_S = 5
+
+# The CPU build of torch in the lock is a file for this version alone.
+LOCKED_PYTHON = (3, 11)
 
 
 def stamp(environment: Path) -> Path:
@@ -39,6 +42,7 @@ def build(environment: Path, lock: Path, reporter: Reporter) -> Path:
     decide what is accepted from any index.
 
     Raises:
+        WrongPython: the lock is for another version of Python.
         EnvironmentNotBuilt: venv or pip failed; what was half-built is deleted.
 
     """
@@ -46,6 +50,9 @@ def build(environment: Path, lock: Path, reporter: Reporter) -> Path:
     if is_built(environment, lock) and python.exists():
         reporter.note(f"{environment} is built from {lock}")
         return python
+    if sys.version_info[:2] != LOCKED_PYTHON:
+        wanted, found = (".".join(map(str, version[:2])) for version in (LOCKED_PYTHON, sys.version_info))
+        raise WrongPython(lock.name, wanted, found)
     shutil.rmtree(environment, ignore_errors=True)
     try:
         reporter.stage(f"making {environment.name}")

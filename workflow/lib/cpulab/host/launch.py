@@ -125,11 +125,13 @@ def run_measured(
     variables: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout_s: float,
+    running: set[int] | None = None,
 ) -> Completed:
     """Run ``command`` under the launcher and return how it ended, whatever its exit status.
 
     ``variables`` are set for the command alone (by env(1), after the tuned ones), so that a log shows them. Its process
-    tree ends with this call: on the time-out, on Ctrl-C and on any other exception.
+    tree ends with this call: on the time-out, on Ctrl-C and on any other exception. Its process group is in ``running``
+    meanwhile, for a caller whose Ctrl-C reaches another thread than this.
     """
     settings = [f"{name}={value}" for name, value in (variables or {}).items()]
     program = [environment.python if word == "python" and place == 0 else word for place, word in enumerate(command)]
@@ -141,6 +143,8 @@ def run_measured(
         full, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, errors="replace", start_new_session=True,
     ) as process:  # fmt: skip
+        groups = running if running is not None else set()
+        groups.add(process.pid)
         try:
             stdout, stderr = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -150,6 +154,8 @@ def run_measured(
         except BaseException:
             end_group(process.pid)
             raise
+        finally:
+            groups.discard(process.pid)
     end_group(process.pid)
     return Completed(full, process.returncode, stdout, stderr, time.monotonic() - start, timed_out)
 

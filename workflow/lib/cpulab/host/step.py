@@ -16,6 +16,7 @@ from cpulab.host.build import build, is_built
 from cpulab.host.fingerprint import fingerprint
 from cpulab.host.launch import isa_trials, load_environment, run_measured
 from cpulab.host.plan import plan
+from cpulab.host.preflight import watch
 from cpulab.host.tuning import MALLOC_OPTIONS, Setting, proven_isa, tuning
 from cpulab.paths import PROJECT
 from cpulab.records import SCHEMA_VERSION, dump_data
@@ -33,8 +34,12 @@ def expected_s(environment: Path, lock: Path) -> float:
     return PROBE_S if is_built(environment, lock) else BUILD_S + PROBE_S
 
 
-def observe_environment(*, environment: Path, lock: Path, cores: int, output: Path, reporter: Reporter) -> None:
+def observe_environment(
+    *, environment: Path, lock: Path, cores: int, output: Path, reporter: Reporter
+) -> dict[str, Any]:
     """Build the measured environment, probe it under the launcher, and write the environment record to ``output``.
+
+    Returns what it wrote.
 
     Raises:
         MissingLibrary, MissingProgram: the tuned environment cannot be had on this machine as it is.
@@ -73,6 +78,7 @@ def observe_environment(*, environment: Path, lock: Path, cores: int, output: Pa
             "quota": machine.quota,
         },
         "host": fingerprint(),
+        "preflight": [asdict(one) for one in watch(machine, chosen.cpus, cores)],
         "compiler": {"path": str(compiler), "version": _first_line([str(compiler), "--version"])},
         "versions": {},
         "facts": {},
@@ -106,6 +112,7 @@ def observe_environment(*, environment: Path, lock: Path, cores: int, output: Pa
     dump_data(output, "environment", record)
     missing = settings.not_in_force(record["settings"])
     reporter.stage("all settings in force" if not missing else f"not in force: {', '.join(missing)}")
+    return record
 
 
 def _tuned(wanted: list[Setting]) -> dict[str, Any]:
