@@ -4,7 +4,7 @@ PRESET ?=
 CORES ?= all
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 PIP = .venv/bin/python -m pip --disable-pip-version-check
-SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) --quiet rules host
+SNAKEMAKE = .venv/bin/snakemake --quiet rules host --cores $(CORES)
 
 .DEFAULT_GOAL := report
 .PHONY: report doctor test lint setup clean

@@ -117,9 +117,14 @@ def _check(runs: _Runs, observed: Observed, minimal: Artifact) -> None:
     bench = runs.bench
     # In the scratch folder, where the kept script finds the saved inputs: see `_Runs.keep`.
     command = ["python", str((bench.results / minimal.path).resolve())]
-    for what, variables in (("with", runs.faulty), ("without", runs.healthy)):
-        bench.reporter.stage(f"running the minimal program {what} the fault")
-        completed = runs.run(f"The minimal program {what} the fault", command, folder=".", variables=variables)
+    bench.reporter.stage("running the minimal program with the fault and without")
+    with bench.side_by_side(2) as pool:
+        runs_of = {
+            what: pool.submit(runs.run, f"The minimal program {what} fault", command, folder=".", variables=variables)
+            for what, variables in (("with", runs.faulty), ("without", runs.healthy))
+        }
+    for what, run in runs_of.items():
+        completed = run.result()
         ending = repro.ending(completed)
         observed.artifacts.append(runs.keep("log", f"repro_{what}_fault.log", completed.stdout + completed.stderr))
         observed.observations |= _ended(f"{what}_fault", ending)
