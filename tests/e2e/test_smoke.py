@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import hearing_ctrl_c
 
 PROJECT = Path(__file__).parents[2]
 # Every row of the tutorial's claims.
@@ -57,7 +58,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, environment: Path) -> Pat
 
     # Ctrl-C while a step runs: the terminal signals the whole foreground group.
     first = subprocess.Popen(
-        command("report"), cwd=folder, start_new_session=True, stdout=subprocess.DEVNULL,
+        hearing_ctrl_c(command("report")), cwd=folder, start_new_session=True, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, env=variables(),
     )  # fmt: skip
     deadline = time.monotonic() + 300

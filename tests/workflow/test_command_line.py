@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import hearing_ctrl_c
 
 PROJECT = Path(__file__).parents[2]
 
@@ -105,8 +106,10 @@ def test_an_interrupted_step_ends_its_processes_at_once_and_leaves_no_record(
     step: str, case: str, environment: Path, tmp_path: Path
 ) -> None:
     running = subprocess.Popen(
-        [sys.executable, "-m", "cpulab", step, case, "--preset", "smoke",
-         "--environment", str(environment), "--results", str(tmp_path)],
+        hearing_ctrl_c(
+            [sys.executable, "-m", "cpulab", step, case, "--preset", "smoke",
+             "--environment", str(environment), "--results", str(tmp_path)]
+        ),
         cwd=PROJECT, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60
