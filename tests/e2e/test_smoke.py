@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.torch]
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "snakemake", "--config", "preset=smoke", "--", *arguments]
+    return [sys.executable, "-m", "snakemake", *arguments, "--config", "preset=smoke"]
 
 
 def variables() -> dict[str, str]:
@@ -36,9 +36,7 @@ def variables() -> dict[str, str]:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*command()[:-1], *arguments], cwd=folder, check=False, capture_output=True, text=True, env=variables()
-    )
+    done = subprocess.run(command(*arguments), cwd=folder, check=False, capture_output=True, text=True, env=variables())
     print(done.stdout[-4000:], done.stderr[-4000:])
     return done
 
