@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -106,8 +107,7 @@ def test_the_report_names_its_preset_and_every_claim_and_loads_nothing_from_a_ne
     page = (checkout / "results" / "report.html").read_text()
     assert "smoke" in page
     assert all(f">{claim}<" in page for claim in CLAIMS)
-    for loaded in ("<link ", 'src="http', "@import", "url(http"):
-        assert loaded not in page
+    assert re.findall(r"""<(?:link|script|img|iframe)[^>]+(?:href|src)=.?https?:|@import|url\(.?https?:""", page) == []
 
 
 def test_asked_again_nothing_is_to_be_done(checkout: Path) -> None:
@@ -123,11 +123,10 @@ def planned(folder: Path) -> set[str]:
     return {line[0] for line in words if len(line) == 2 and line[1].isdigit()} - {"total"}
 
 
-def test_touching_a_template_renders_again_and_measures_nothing(checkout: Path) -> None:
-    template = next((checkout / "report" / "templates").glob("*.j2"))
-    template.touch()
-    assert planned(checkout) <= {"judge", "report"}
-    assert planned(checkout) != set()
+def test_an_edited_template_is_rendered_again_and_nothing_is_measured(checkout: Path) -> None:
+    template = checkout / "report" / "templates" / "outcome.html.j2"
+    template.write_text(template.read_text() + "{# edited #}\n")
+    assert planned(checkout) == {"report"}
 
 
 def test_a_record_edited_by_hand_stops_the_judge(checkout: Path) -> None:
