@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cpulab.host.kernel import fields
+
 
 class _DlInfo(ctypes.Structure):
     _fields_ = (
@@ -66,10 +68,10 @@ def thread_affinities() -> list[dict[str, Any]]:
     """
     threads = []
     for status in sorted(Path("/proc/self/task").glob("*/status")):
-        fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
-        name = fields["Name"].strip()
-        in_team = int(fields["Pid"]) == os.getpid() or name.startswith("openmp_worker")
-        threads.append({"name": name, "in_team": in_team, "cpus": fields["Cpus_allowed_list"].strip()})
+        about = fields(status.read_text())
+        name = about["Name"]
+        in_team = int(about["Pid"]) == os.getpid() or name.startswith("openmp_worker")
+        threads.append({"name": name, "in_team": in_team, "cpus": about["Cpus_allowed_list"]})
     return threads
 
 
@@ -80,9 +82,9 @@ def memory_policy(address: int) -> dict[str, Any]:
     except OSError as error:
         return {"policy": None, "pages": {}, "reason": str(error)}
     below = [line.split() for line in lines if int(line.split()[0], 16) <= address]
-    fields = max(below, key=lambda words: int(words[0], 16))
-    pages = {word[1:].split("=")[0]: int(word.split("=")[1]) for word in fields if word[0] == "N" and "=" in word}
-    return {"policy": fields[1], "pages": pages, "reason": None}
+    mapping = max(below, key=lambda words: int(words[0], 16))
+    pages = {word[1:].split("=")[0]: int(word.split("=")[1]) for word in mapping if word[0] == "N" and "=" in word}
+    return {"policy": mapping[1], "pages": pages, "reason": None}
 
 
 def attest(malloc_names: list[str]) -> dict[str, Any]:

@@ -6,24 +6,14 @@ import platform
 from pathlib import Path
 from typing import Any
 
-
-def _text(root: Path, path: str) -> str | None:
-    try:
-        return (root / path).read_text().strip()
-    except OSError:
-        return None
-
-
-def _fields(text: str) -> dict[str, str]:
-    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
-    return {name.strip(): value.strip() for name, _, value in pairs}
+from cpulab.host.kernel import fields, text
 
 
 def fingerprint(root: Path = Path("/")) -> dict[str, Any]:
     """Return the host's fields below ``root``: each ``{"value": ..., "reason": why it is null, or null}``."""
-    cpuinfo = _text(root, "proc/cpuinfo") or ""
-    first = _fields(cpuinfo.split("\n\n")[0])
-    memory = _fields(_text(root, "proc/meminfo") or "")
+    cpuinfo = text(root / "proc/cpuinfo") or ""
+    first = fields(cpuinfo.split("\n\n")[0])
+    memory = fields(text(root / "proc/meminfo") or "")
     flags = set(first.get("flags", first.get("Features", "")).split())
     cpu = "sys/devices/system/cpu"
     total = memory.get("MemTotal", "").split()
@@ -31,7 +21,7 @@ def fingerprint(root: Path = Path("/")) -> dict[str, Any]:
     for folder in sorted((root / cpu / "cpu0/cache").glob("index*")):
         level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
         caches[f"L{level} {kind.lower()}"] = size
-    fields: dict[str, tuple[Any, str]] = {
+    found: dict[str, tuple[Any, str]] = {
         "cpu_model": (first.get("model name"), "/proc/cpuinfo has no model name"),
         "cpu_family_model_stepping": (
             "/".join(first[name] for name in ("cpu family", "model", "stepping")) if "stepping" in first else None,
@@ -43,13 +33,13 @@ def fingerprint(root: Path = Path("/")) -> dict[str, Any]:
             "/proc/cpuinfo has no vector flags",
         ),
         "caches": (caches or None, "sysfs has no cache folders for cpu0"),
-        "governor": (_text(root, f"{cpu}/cpu0/cpufreq/scaling_governor"), "no cpufreq: the host or hypervisor decides"),
-        "smt": (_text(root, f"{cpu}/smt/control"), "sysfs has no smt/control"),
-        "transparent_hugepages": (_text(root, "sys/kernel/mm/transparent_hugepage/enabled"), "sysfs does not say"),
-        "numa_balancing": (_text(root, "proc/sys/kernel/numa_balancing"), "the kernel has no numa_balancing"),
+        "governor": (text(root / f"{cpu}/cpu0/cpufreq/scaling_governor"), "no cpufreq: the host or hypervisor decides"),
+        "smt": (text(root / f"{cpu}/smt/control"), "sysfs has no smt/control"),
+        "transparent_hugepages": (text(root / "sys/kernel/mm/transparent_hugepage/enabled"), "sysfs does not say"),
+        "numa_balancing": (text(root / "proc/sys/kernel/numa_balancing"), "the kernel has no numa_balancing"),
         "memory_bytes": (int(total[0]) * 1024 if total else None, "/proc/meminfo has no MemTotal"),
         "hypervisor": ("hypervisor" in flags, ""),
         "kernel": (platform.release(), ""),
         "architecture": (platform.machine(), ""),
     }
-    return {name: {"value": value, "reason": why if value is None else None} for name, (value, why) in fields.items()}
+    return {name: {"value": value, "reason": why if value is None else None} for name, (value, why) in found.items()}

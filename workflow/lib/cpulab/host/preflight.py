@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpulab.host.kernel import fields, text
 from cpulab.host.topology import SYSFS_CPU, format_list
 
 if TYPE_CHECKING:
@@ -103,23 +104,21 @@ def _frequency(cpus: Sequence[int], root: Path) -> list[Finding]:
     governors = {
         governor
         for cpu in cpus
-        if (governor := _text(root / SYSFS_CPU / f"cpu{cpu}" / "cpufreq" / "scaling_governor")) is not None
+        if (governor := text(root / SYSFS_CPU / f"cpu{cpu}" / "cpufreq" / "scaling_governor")) is not None
     }
     if governors - {"performance"}:
         remedy = "sudo cpupower frequency-set -g performance"
         warnings.append(Finding("frequency governor", ", ".join(sorted(governors)), remedy))
-    no_turbo = _text(root / SYSFS_CPU / "intel_pstate" / "no_turbo")
-    if no_turbo == "0" or _text(root / SYSFS_CPU / "cpufreq" / "boost") == "1":
+    no_turbo = text(root / SYSFS_CPU / "intel_pstate" / "no_turbo")
+    if no_turbo == "0" or text(root / SYSFS_CPU / "cpufreq" / "boost") == "1":
         remedy = "leave it if absolute times matter less than ratios; else switch it off in the firmware"
         warnings.append(Finding("turbo", "on: the frequency depends on load and temperature", remedy))
     return warnings
 
 
 def _memory(topology: Topology, root: Path) -> list[Finding]:
-    sizes = {}
-    for line in (_text(root / "proc/meminfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        sizes[name] = int(value.split()[0]) * 1024
+    meminfo = fields(text(root / "proc/meminfo") or "")
+    sizes = {name: int(value.split()[0]) * 1024 for name, value in meminfo.items()}
     warnings = []
     swapped = sizes.get("SwapTotal", 0) - sizes.get("SwapFree", 0)
     if swapped > 0:
@@ -130,14 +129,7 @@ def _memory(topology: Topology, root: Path) -> list[Finding]:
         found = f"{available / 2**30:.1f} GiB available"
         warnings.append(Finding("memory", found, "free some: the tutorial preset wants 4 GiB"))
     nodes = {cpu.node for cpu in topology.cpus}
-    if len(nodes) > 1 and _text(root / "proc/sys/kernel/numa_balancing") not in {None, "0"}:
+    if len(nodes) > 1 and text(root / "proc/sys/kernel/numa_balancing") not in {None, "0"}:
         remedy = "sudo sysctl kernel.numa_balancing=0"
         warnings.append(Finding("NUMA balancing", "on: the kernel moves pages between nodes", remedy))
     return warnings
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpulab.host.kernel import fields
+
 SYSFS_CPU = "sys/devices/system/cpu"
 SYSFS_NODE = "sys/devices/system/node"
 
@@ -88,7 +90,7 @@ def read(root: Path = Path("/")) -> Topology:
                 max_khz=None if limit < 0 else limit,
             )
         )
-    status = dict(line.split(":", 1) for line in (root / "proc/self/status").read_text().splitlines() if ":" in line)
+    status = fields((root / "proc/self/status").read_text())
     return Topology(
         cpus=tuple(cpus),
         allowed_cpus=frozenset(parse_list(status["Cpus_allowed_list"])),
