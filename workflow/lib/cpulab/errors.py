@@ -171,6 +171,16 @@ class BindingRefused(MachineError):
         )
 
 
+class SettingsNotInForce(MachineError):
+    """Settings of the tuned environment that a measured process did not find in force."""
+
+    def __init__(self, settings: Iterable[str]) -> None:
+        super().__init__(
+            f"Not in force inside a measured process: {'; '.join(settings)}. "
+            "Mend what the reasons name and rerun; `cpulab doctor` shows every setting."
+        )
+
+
 class ProcessFailed(MachineError):
     """A measured process that ended otherwise than it should have."""
 

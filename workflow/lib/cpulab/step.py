@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpulab import records
-from cpulab.errors import BindingRefused, DiskFull, InputError, MachineError, ProcessFailed
+from cpulab.errors import BindingRefused, DiskFull, InputError, MachineError, ProcessFailed, SettingsNotInForce
 from cpulab.files import full_disk_named
+from cpulab.host import settings
 from cpulab.host.launch import Completed, Environment, end_group, run_measured
 from cpulab.records import Artifact, Failure, Measurement, Observation, Record, Status
 
@@ -140,10 +141,13 @@ class Bench:
     ) -> dict[str, Any]:
         """Run ``python -m module ARGUMENTS.json ANSWER.json`` in the measured environment and return its answer.
 
-        The worker reads a JSON object from its first argument and writes one to its second.
+        The worker reads a JSON object from its first argument and writes one to its second. Where it attested itself
+        (`cpulab.host.attest.facts` as ``attested`` in its answer), the settings it found are compared with the
+        environment's, and ``attestation`` takes the place of ``attested``: ``{in_force, impossible, seconds}``.
 
         Raises:
             ProcessFailed: it ended otherwise than with 0, or left no answer.
+            SettingsNotInForce: it attested a setting not in force that can be had here.
 
         """
         exchange = Path(tempfile.mkdtemp(dir=self.scratch, prefix="worker-"))
@@ -157,7 +161,19 @@ class Bench:
         )
         if completed.returncode != 0 or not answer.exists():
             raise ProcessFailed(module, completed.ending, self.log)
-        return dict(json.loads(answer.read_text()))
+        found: dict[str, Any] = json.loads(answer.read_text())
+        if "attested" in found:
+            effective = settings.effective_kmp(completed.stderr + completed.stdout)
+            facts = found.pop("attested")
+            rows = settings.compare(facts, effective, self.environment)
+            if missing := settings.reasons(rows):
+                raise SettingsNotInForce(missing)
+            found["attestation"] = {
+                "in_force": len(settings.named(rows, "in_force")),
+                "impossible": ", ".join(settings.named(rows, "impossible")),
+                "seconds": facts["seconds"],
+            }
+        return found
 
     def keep(self, kind: str, path: Path, name: str | None = None) -> Artifact:
         """Copy ``path`` into the case's folder (unless it stands there) and return it as an artefact."""
@@ -186,6 +202,8 @@ def observe(bench: Bench, look: Callable[[Bench], Observed], output: Path) -> Re
     start = time.time()
     error: Failure | None = None
     try:
+        if bench.environment.not_in_force:
+            raise SettingsNotInForce(bench.environment.not_in_force)
         with full_disk_named(output):
             observed = look(bench)
     except (InputError, DiskFull):
@@ -215,6 +233,6 @@ def observe(bench: Bench, look: Callable[[Bench], Observed], output: Path) -> Re
 
 def _failed(bench: Bench, problem: Exception) -> tuple[Observed, Failure]:
     bench.reporter.note("".join(traceback.format_exception(problem)))
-    status: Status = "refused" if isinstance(problem, BindingRefused) else "failed"
+    status: Status = "refused" if isinstance(problem, BindingRefused | SettingsNotInForce) else "failed"
     message = str(problem) if isinstance(problem, MachineError) else f"{type(problem).__name__}: {problem}"
     return Observed(status=status), Failure(type(problem).__name__, message, bench.log)

@@ -1,15 +1,31 @@
-"""What is in force inside a measured process, as that process finds it. Runs there; prints one JSON object."""
+"""What is in force inside a measured process, as that process finds it. Runs there.
+
+``python -m cpulab.host.attest`` prints one JSON object, the last line of its output.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import json
 import os
+import re
 import sys
+import time
+from array import array
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpulab.host.kernel import fields
+from cpulab.host.tuning import MALLOC_OPTIONS
+
+# GNU's, Intel's and LLVM's OpenMP runtimes, with the suffixes that wheels give them.
+OPENMP_LIBRARY = re.compile(r"/lib(gomp|iomp5|omp)[-.\w]*\.so[.\d]*$")
+
+# A thread between two parallel regions spins before it sleeps; so often, a millisecond apart, it is looked at again.
+LOOKS = 300
+
+# Frames of a thread that waits stand within this many bytes of its stack pointer.
+STACK_BYTES = 1 << 18
 
 
 class _DlInfo(ctypes.Structure):
@@ -19,6 +35,25 @@ class _DlInfo(ctypes.Structure):
         ("dli_sname", ctypes.c_char_p),
         ("dli_saddr", ctypes.c_void_p),
     )
+
+
+class Mapping(NamedTuple):
+    """One line of /proc/self/maps (proc_pid_maps(5)); ``file`` is empty for anonymous memory."""
+
+    start: int
+    end: int
+    permissions: str
+    file: str
+
+
+def mappings() -> list[Mapping]:
+    """Return what is mapped into this process."""
+    found = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, permissions, *rest = line.split(maxsplit=5)
+        start, end = (int(address, 16) for address in span.split("-"))
+        found.append(Mapping(start, end, permissions, rest[3] if len(rest) > 3 else ""))
+    return found
 
 
 def provider(process: ctypes.CDLL, symbol: str) -> str | None:
@@ -33,15 +68,10 @@ def provider(process: ctypes.CDLL, symbol: str) -> str | None:
     return str(Path(os.fsdecode(found.dli_fname)).resolve())
 
 
-def malloc_options(process: ctypes.CDLL, names: list[str]) -> dict[str, str | None]:
+def malloc_options(process: ctypes.CDLL) -> dict[str, str | None]:
     """Read jemalloc's live options (mallctl ``opt.*``); None for one it does not have, or without jemalloc."""
     options: dict[str, str | None] = {}
-    for name in names:
-        try:
-            mallctl = process.mallctl
-        except AttributeError:
-            options[name] = None
-            continue
+    for name in MALLOC_OPTIONS:
         value: Any
         if name == "background_thread":
             value = ctypes.c_bool()
@@ -51,28 +81,69 @@ def malloc_options(process: ctypes.CDLL, names: list[str]) -> dict[str, str | No
             value = ctypes.c_ssize_t()
         else:
             value = ctypes.c_char_p()
-        size = ctypes.c_size_t(ctypes.sizeof(value))
-        if mallctl(f"opt.{name}".encode(), ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0)):
-            options[name] = None
-        elif isinstance(value.value, bytes):
-            options[name] = value.value.decode()
-        else:
-            options[name] = str(value.value).lower()
+        options[name] = _mallctl(process, f"opt.{name}", value)
     return options
 
 
-def thread_affinities() -> list[dict[str, Any]]:
-    """Return name, role and allowed CPUs (kernel list format) of every thread of this process.
+def _mallctl(process: ctypes.CDLL, name: str, value: Any) -> str | None:
+    try:
+        mallctl = process.mallctl
+    except AttributeError:
+        return None
+    size = ctypes.c_size_t(ctypes.sizeof(value))
+    if mallctl(name.encode(), ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0)):
+        return None
+    return value.value.decode() if isinstance(value.value, bytes) else str(value.value).lower()
 
-    ``in_team`` marks the threads that run parallel regions: the main one and those that libiomp5 names openmp_worker.
+
+def threads(mapped: list[Mapping]) -> list[dict[str, Any]]:
+    """Return of every thread of this process its name, its allowed CPUs (kernel list format) and its OpenMP runtime.
+
+    ``runtime`` is the file of the OpenMP runtime that started the thread, None where none did. ``in_team`` marks the
+    threads that run parallel regions: the main one and those that a runtime started.
     """
-    threads = []
-    for status in sorted(Path("/proc/self/task").glob("*/status")):
-        about = fields(status.read_text())
-        name = about["Name"]
-        in_team = int(about["Pid"]) == os.getpid() or name.startswith("openmp_worker")
-        threads.append({"name": name, "in_team": in_team, "cpus": about["Cpus_allowed_list"]})
-    return threads
+    found = []
+    for folder in sorted(Path("/proc/self/task").iterdir(), key=lambda one: int(one.name)):
+        about = fields((folder / "status").read_text())
+        is_main = int(folder.name) == os.getpid()
+        runtime = None if is_main else thread_runtime(folder, mapped)
+        found.append(
+            {
+                "name": about["Name"],
+                "cpus": about["Cpus_allowed_list"],
+                "runtime": runtime,
+                "in_team": is_main or runtime is not None,
+            }
+        )
+    return found
+
+
+def thread_runtime(folder: Path, mapped: list[Mapping]) -> str | None:
+    """Return the OpenMP runtime whose code the thread of ``folder`` (/proc/self/task/ID) came from, or None.
+
+    A thread that waits has its stack pointer in ``syscall`` (proc_pid_syscall(5)). Of the return addresses above it
+    that lie in an OpenMP runtime, the outermost belongs to the function that the runtime started the thread with. No
+    name tells this: libgomp names its threads after the program, and several runtimes may be mapped with one at work.
+    """
+    for _ in range(LOOKS):
+        words = (folder / "syscall").read_text().split()
+        if len(words) > 2:
+            break
+        time.sleep(0.001)
+    else:
+        return None
+    pointer = int(words[-2], 16)
+    stack = next((one for one in mappings() if one.start <= pointer < one.end), None)
+    if stack is None:
+        return None
+    span = min(stack.end - pointer, STACK_BYTES) // 8 * 8
+    frames = array("Q", ctypes.string_at(pointer, span))
+    code = [one for one in mapped if "x" in one.permissions and OPENMP_LIBRARY.search(one.file)]
+    for address in reversed(frames):
+        for one in code:
+            if one.start <= address < one.end:
+                return str(Path(one.file).resolve())
+    return None
 
 
 def memory_policy(address: int) -> dict[str, Any]:
@@ -80,56 +151,67 @@ def memory_policy(address: int) -> dict[str, Any]:
     try:
         lines = Path("/proc/self/numa_maps").read_text().splitlines()
     except OSError as error:
-        return {"policy": None, "pages": {}, "reason": str(error)}
+        return {"policy": None, "pages": {}, "reason": f"/proc/self/numa_maps cannot be read ({error.strerror})"}
     below = [line.split() for line in lines if int(line.split()[0], 16) <= address]
     mapping = max(below, key=lambda words: int(words[0], 16))
     pages = {word[1:].split("=")[0]: int(word.split("=")[1]) for word in mapping if word[0] == "N" and "=" in word}
     return {"policy": mapping[1], "pages": pages, "reason": None}
 
 
-def attest(malloc_names: list[str]) -> dict[str, Any]:
-    """Run one parallel region of torch, then say what is in force in this process."""
+def facts() -> dict[str, Any]:
+    """Run one parallel region of torch, then say what is in force in this process; ``seconds`` is what that took."""
+    import torch
+
+    start = time.perf_counter()
+    touched = torch.ones(2048, 2048).exp_()
+    process = ctypes.CDLL(None)
+    runtime = provider(process, "omp_get_max_threads")
+    is_intel = runtime is not None and "iomp5" in Path(runtime).name
+    mapped = mappings()
+    return {
+        "openmp_runtime": runtime,
+        # What torch's own code calls; its wheel is built with GNU's compiler.
+        "openmp_entry": provider(process, "GOMP_parallel"),
+        "openmp_mapped": sorted({one.file for one in mapped if OPENMP_LIBRARY.search(one.file)}),
+        "kmp_blocktime": int(process.kmp_get_blocktime()) if is_intel else None,
+        "malloc": provider(process, "malloc"),
+        "malloc_version": _mallctl(process, "version", ctypes.c_char_p()),
+        "malloc_options": malloc_options(process),
+        "threads": threads(mapped),
+        "memory": memory_policy(touched.data_ptr()),
+        "torch_threads": torch.get_num_threads(),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def build() -> dict[str, Any]:
+    """Return what code is generated for and with: instruction sets, compiler, versions, how torch was built."""
+    import importlib.metadata as packages
+    import platform
+
     import torch
     from torch._inductor import cpp_builder, cpu_vec_isa
 
-    touched = torch.ones(4096, 4096).exp_()
-    process = ctypes.CDLL(None)
-    runtime = provider(process, "omp_get_max_threads")
     isa = cpu_vec_isa.pick_vec_isa()
     flags = cpu_vec_isa.x86_isa_checker()
-    blocktime = None
-    if runtime is not None and "iomp5" in runtime:
-        blocktime = int(process.kmp_get_blocktime())
-    mapped = {line.split(maxsplit=5)[5].strip() for line in Path("/proc/self/maps").read_text().splitlines()
-              if "/" in line}  # fmt: skip
+    installed = {distribution.metadata["Name"].lower(): distribution.version for distribution in packages.distributions()}
+    names = ["torch", "transformers", "numpy", "intel-openmp"]
     return {
-        "openmp_runtime": runtime,
-        "openmp_mapped": sorted(path for path in mapped if "omp" in Path(path).name and ".so" in path),
-        "kmp_blocktime": blocktime,
-        "malloc": provider(process, "malloc"),
-        "malloc_options": malloc_options(process, malloc_names),
-        "threads": thread_affinities(),
-        "memory": memory_policy(touched.data_ptr()),
-        "torch_threads": torch.get_num_threads(),
+        "torch_build": [line.strip() for line in torch.__config__.show().splitlines() if line.strip()],
         "torch_parallel": torch.__config__.parallel_info().strip().splitlines(),
+        "torch_git": torch.version.git_version,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "inductor_isa": str(isa) if isa else "none",
         # What the processor offers, and what of it the compiler builds and the loader loads: Inductor tries each.
         "isa_offered": [str(one) for one in cpu_vec_isa.supported_vec_isa_list if set(str(one).split()) <= set(flags)],
         "isa_usable": [str(one) for one in cpu_vec_isa.valid_vec_isa_list()],
         "compiler": cpp_builder.get_cpp_compiler(),
-        "versions": _versions(),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: installed[name] for name in names if name in installed},
+        },
     }
 
 
-def _versions() -> dict[str, str]:
-    import importlib.metadata as packages
-    import platform
-
-    names = ["torch", "transformers", "numpy", "intel-openmp"]
-    found = {dist.metadata["Name"].lower(): dist.version for dist in packages.distributions()}
-    return {"python": platform.python_version(), **{name: found[name] for name in names if name in found}}
-
-
 if __name__ == "__main__":
-    json.dump(attest(sys.argv[1:]), sys.stdout)
+    json.dump(facts() | (build() if "--build" in sys.argv else {}), sys.stdout)

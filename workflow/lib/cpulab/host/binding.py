@@ -43,12 +43,14 @@ def bind(cpus: Sequence[int], memory_nodes: Sequence[int] | None) -> None:
     bound = sorted(os.sched_getaffinity(0))
     if bound != sorted(cpus):
         raise BindingRefused(f"CPUs {list(cpus)}", f"the kernel left it on {bound}")
-    if memory_nodes is not None and not may_bind_memory(memory_nodes):
-        raise BindingRefused(f"memory nodes {list(memory_nodes)}", "the kernel refused the memory policy")
+    if memory_nodes is not None:
+        refused = memory_refusal(memory_nodes)
+        if refused is not None:
+            raise BindingRefused(f"memory nodes {list(memory_nodes)}", refused["reason"])
 
 
-def may_bind_memory(nodes: Sequence[int]) -> bool:
-    """Bind this process's memory to ``nodes`` and tell whether the kernel did it.
+def memory_refusal(nodes: Sequence[int]) -> dict[str, str] | None:
+    """Bind this process's memory to ``nodes``; return None where the kernel did it, else ``{reason, remedy}``.
 
     A container without CAP_SYS_NICE refuses; libnuma says so on stderr only, so the policy is read back
     (/proc/self/numa_maps has it for every mapping; where it cannot be read, libnuma's answer stands).
@@ -59,5 +61,12 @@ def may_bind_memory(nodes: Sequence[int]) -> bool:
     try:
         lines = Path("/proc/self/numa_maps").read_text().splitlines()
     except OSError:
-        return list(memory.get_membind_nodes()) == sorted(nodes)
-    return any(line.split()[1].startswith(wanted) for line in lines)
+        is_bound = list(memory.get_membind_nodes()) == sorted(nodes)
+    else:
+        is_bound = any(line.split()[1].startswith(wanted) for line in lines)
+    if is_bound:
+        return None
+    return {
+        "reason": "the kernel refuses this process a memory policy (set_mempolicy)",
+        "remedy": "in a container, start it with --cap-add SYS_NICE",
+    }

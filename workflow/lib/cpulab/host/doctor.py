@@ -5,18 +5,23 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from cpulab.host.settings import not_in_force
+from cpulab.host.settings import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+MARKS = {"in_force": "ok", "impossible": "--", "not_in_force": "NO"}
 
 # Parts of an environment record that the doctor hands on as data.
 PARTS = ("host", "topology", "plan", "tuning", "settings", "preflight", "compiler", "versions")
 
 
 def diagnosis(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``{"ready": bool, ...}`` with the parts of an environment record; ready: every setting is in force."""
-    return {"ready": not not_in_force(environment["settings"]), **{part: environment[part] for part in PARTS}}
+    """Return ``{"ready": bool, ...}`` with the parts of an environment record.
+
+    Ready: every setting is in force, but for those that this machine makes impossible.
+    """
+    return {"ready": not named(environment["settings"], "not_in_force"), **{part: environment[part] for part in PARTS}}
 
 
 def text(found: Mapping[str, Any]) -> str:
@@ -33,16 +38,25 @@ def text(found: Mapping[str, Any]) -> str:
         "Settings inside a measured process",
     ]
     width = max(len(row["name"]) for row in found["settings"])
-    for row in found["settings"]:
-        mark = "ok" if row["in_force"] else "NO"
-        seen = "in force" if row["in_force"] else f"{row['reason']}: wanted {row['wanted']}, found {row['found']}"
-        lines.append(f"  {mark}  {row['name']:{width}}  {seen}")
+    lines += [f"  {MARKS[row['state']]}  {row['name']:{width}}  {_seen(row)}" for row in found["settings"]]
     lines += ["", "What will spoil a measurement"]
     for warning in found["preflight"]:
         advice = f"{warning['name']}: {warning['found']}. {warning['remedy'][0].upper()}{warning['remedy'][1:]}."
         lines += textwrap.wrap(advice, 100, initial_indent="  - ", subsequent_indent="    ")
     if not found["preflight"]:
         lines.append("  nothing seen")
-    missing = not_in_force(found["settings"])
-    lines += ["", "Ready." if found["ready"] else f"Not ready: {', '.join(missing)} not in force."]
+    lines.append("")
+    missing, impossible = (named(found["settings"], state) for state in ("not_in_force", "impossible"))
+    if missing:
+        lines.append(f"Not ready: {', '.join(missing)} not in force.")
+    else:
+        lines.append(f"Ready, without what is not possible here: {', '.join(impossible)}." if impossible else "Ready.")
     return "\n".join(lines)
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    if row["state"] == "in_force":
+        return f"in force ({row['reason']})" if row["reason"] else "in force"
+    if row["state"] == "impossible":
+        return f"not possible here: {row['reason']}; {row['remedy']}"
+    return f"{row['reason']}: wanted {row['wanted']}, found {row['found']}"

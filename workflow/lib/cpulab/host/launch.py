@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from cpulab.errors import EnvironmentNotBuilt
+from cpulab.errors import EnvironmentNotBuilt, SettingsNotInForce
+from cpulab.host.settings import reasons
 from cpulab.paths import LIBRARY
 from cpulab.records import digest, load_data
 
@@ -26,12 +27,18 @@ FOREIGN_NAMES = frozenset({"LD_PRELOAD", "MALLOC_CONF", "VIRTUAL_ENV", "NUMEXPR_
 
 @dataclass(frozen=True)
 class Environment:
-    """What the launcher needs of an environment record."""
+    """What the launcher needs of an environment record.
+
+    ``memory_refused``: why the kernel does not bind memory here, and what lifts that; None where it does.
+    ``not_in_force``: the settings that its probe did not find in force, with their reasons.
+    """
 
     python: str
     variables: dict[str, str]
     cpus: list[int]
-    memory_nodes: list[int] | None
+    memory_nodes: list[int]
+    memory_refused: dict[str, str] | None
+    not_in_force: list[str]
     sha256: str
     path: Path
 
@@ -68,6 +75,8 @@ def load_environment(path: Path) -> Environment:
         variables=data["variables"],
         cpus=plan["cpus"],
         memory_nodes=plan["memory_nodes"],
+        memory_refused=plan["memory_refused"],
+        not_in_force=reasons(data["settings"]),
         sha256=digest(data),
         path=path,
     )
@@ -88,11 +97,14 @@ def exec_measured(environment: Environment, command: Sequence[str]) -> NoReturn:
 
     Raises:
         BindingRefused: the kernel refuses the CPUs or the memory nodes.
+        SettingsNotInForce: the environment's own probe found a setting not in force.
 
     """
     from cpulab.host import binding
 
-    binding.bind(environment.cpus, environment.memory_nodes)
+    if environment.not_in_force:
+        raise SettingsNotInForce(environment.not_in_force)
+    binding.bind(environment.cpus, environment.memory_nodes if environment.memory_refused is None else None)
     program = environment.python if command[0] == "python" else command[0]
     os.execvpe(program, [program, *command[1:]], measured_variables(environment, os.environ))
 

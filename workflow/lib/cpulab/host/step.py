@@ -17,7 +17,7 @@ from cpulab.host.fingerprint import fingerprint
 from cpulab.host.launch import isa_trials, load_environment, run_measured
 from cpulab.host.plan import plan
 from cpulab.host.preflight import watch
-from cpulab.host.tuning import MALLOC_OPTIONS, Setting, proven_isa, tuning
+from cpulab.host.tuning import Setting, proven_isa, tuning
 from cpulab.paths import PROJECT
 from cpulab.records import SCHEMA_VERSION, dump_data
 
@@ -59,18 +59,16 @@ def observe_environment(
     machine = topology.read()
     chosen = plan(machine, cores)
     wanted = tuning(chosen, libiomp5, jemalloc)
-    memory_nodes: list[int] | None = chosen.memory_nodes
-    if not binding.may_bind_memory(chosen.memory_nodes):
-        memory_nodes = None
-        remedy = "in a container: start it with --cap-add SYS_NICE"
-        chosen.reasons.append(f"the kernel refuses a memory policy here ({remedy})")
+    refused = binding.memory_refusal(chosen.memory_nodes)
+    if refused is not None:
+        chosen.reasons.append(f"{refused['reason']}: {refused['remedy']}")
     record: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": str(python),
         "lock": {"path": lock.relative_to(PROJECT).as_posix(), "sha256": sha256(lock)},
         **_tuned(wanted),
-        "plan": {"cores_asked": cores, **asdict(chosen), "memory_nodes": memory_nodes, "numactl": chosen.numactl},
+        "plan": {"cores_asked": cores, **asdict(chosen), "memory_refused": refused, "numactl": chosen.numactl},
         "topology": {
             "cpus": [asdict(cpu) for cpu in machine.cpus],
             "allowed_cpus": sorted(machine.allowed_cpus),
@@ -93,7 +91,7 @@ def observe_environment(
         probe = load_environment(draft)
         completed = run_measured(
             probe,
-            ["python", "-m", "cpulab.host.attest", *MALLOC_OPTIONS],
+            ["python", "-m", "cpulab.host.attest", "--build"],
             variables={"TORCHINDUCTOR_CACHE_DIR": str(isa_trials(environment))},
             timeout_s=300,
         )
@@ -108,10 +106,10 @@ def observe_environment(
     record |= _tuned([*wanted, *proven_isa(facts)])
     record["versions"] = facts.pop("versions")
     record["facts"] = {**facts, "kmp_effective": effective}
-    record["settings"] = settings.compare(facts, effective, chosen, libiomp5, jemalloc)
+    record["settings"] = settings.compare(facts, effective, probe)
     dump_data(output, "environment", record)
-    missing = settings.not_in_force(record["settings"])
-    reporter.stage("all settings in force" if not missing else f"not in force: {', '.join(missing)}")
+    missing = settings.named(record["settings"], "not_in_force")
+    reporter.stage("every setting in force that can be" if not missing else f"not in force: {', '.join(missing)}")
     return record
 
 

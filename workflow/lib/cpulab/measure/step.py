@@ -97,6 +97,9 @@ def observed(processes: Sequence[Mapping[str, Any]], reason: str) -> Observed:
             "stopped_by": reason,
             "first_call_caches": ["cold", *["warm"] * (len(processes) - 1)],
             "inductor_cache": [process["inductor_cache"] for process in processes],
+            "attestations": [
+                {"process": number, **process["attestation"]} for number, process in enumerate(processes)
+            ],
             "peak_memory_covers": "the whole process: every arm and the compiler",
             "round_orders": [
                 {"process": number, "rounds": process["orders"]} for number, process in enumerate(processes)

@@ -16,6 +16,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cpulab.host import attest
 from cpulab.measure.order import balanced_orders
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
             deadline=max(asked["deadline"], now + CHEAP * (now - _BEGAN)),
         )
         gc.enable()
+    # Kibibytes on Linux. Of the whole process: all arms live in it, and so does the compiler.
+    peak_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
         "arms": {name: {"warmup": warmup[name], "values": values[name]} for name in arms},
         "orders": [" ".join(order) for order in orders],
@@ -106,8 +109,9 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
         "inductor_cache": next(
             (what for what in ("bypass", "hit", "miss") if counters["inductor"][f"fxgraph_cache_{what}"]), None
         ),
-        # Kibibytes on Linux. Of the whole process: all arms live in it, and so does the compiler.
-        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_memory": peak_memory,
+        # After the last sample: what it touches must not change what is measured.
+        "attested": attest.facts(),
         "graph_breaks": sum(counters["graph_break"].values()),
         "freezing": config.freezing,
         "correctness": dataclasses.asdict(check),

@@ -65,6 +65,7 @@ def _look(bench: Bench, *, compiled: bool, attention: str, freezing: bool, publi
         "freezing": freezing,
         "weights": answer["weights"],
         "schedule": ", ".join(f"{key}={value}" for key, value in answer["schedule"].items()),
+        "attestations": [{"process": 0, **answer["attestation"]}],
         "profiled_step": step["step"],
         "step_total_s": step["step_total_s"],
         "step_totals_s": [one["step_total_s"] for one in answer["steps"]],

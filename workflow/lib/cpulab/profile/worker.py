@@ -16,6 +16,7 @@ from torch._inductor.graph import GraphLowering
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from cpulab import cases, models
+from cpulab.host import attest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,6 +144,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         "schedule": plan,
         "published_schedule": published,
         "published_schedule_repeat": PUBLISHED_SCHEDULE["repeat"],
+        "attested": attest.facts(),
     }
 
 
