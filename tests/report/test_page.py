@@ -241,6 +241,22 @@ def test_the_first_twenty_operations_are_shown_by_self_time_and_the_rest_folded(
     assert f"All {len(_ops(results))} operations" in html
 
 
+def test_what_the_machine_cannot_do_marks_the_claims_that_need_it(results: Results) -> None:
+    results.verdicts["claims"][0]["marks"] = ["numactl -m is not possible on this machine: refused."]
+    assert '<span class="mark">numactl -m is not possible on this machine: refused.</span>' in results.page()
+
+
+def test_a_setting_that_is_not_in_force_and_one_that_is_impossible_look_different(results: Results) -> None:
+    row = results.verdicts["environment"]["settings"][0]
+    results.verdicts["environment"]["settings"] = [
+        row | {"state": "impossible", "reason": "refused", "remedy": "allow it"},
+        row | {"state": "not_in_force", "reason": "another value"},
+    ]
+    html = results.page()
+    assert "not possible here</span></td><td>refused; allow it</td>" in html
+    assert "no</span></td><td>another value</td>" in html
+
+
 def test_the_folder_of_the_project_is_not_told(results: Results) -> None:
     results.environment["settings"] = []
     results.verdicts["environment"]["settings"] = [
@@ -248,8 +264,9 @@ def test_the_folder_of_the_project_is_not_told(results: Results) -> None:
             "name": "LD_PRELOAD",
             "wanted": f"{PROJECT}/.venv-cpu/lib/libiomp5.so",
             "found": None,
-            "in_force": False,
+            "state": "not_in_force",
             "reason": None,
+            "remedy": None,
         }
     ]
     html = results.page()

@@ -60,6 +60,7 @@ def claim(**changes: Any) -> Claim:
         "rule": "holds",
         "parameters": {},
         "conditions": {},
+        "needs": [],
         "requires": [],
         "drift": [],
         "artifacts": [],
@@ -1001,8 +1002,8 @@ QUOTIENTS = [
 # --- settings_in_force, not_measured ----------------------------------------------------------------
 
 
-def setting(name: str, in_force: bool | None = True, reason: str | None = None) -> dict[str, Any]:
-    return {"name": name, "wanted": "1", "found": "1", "in_force": in_force, "reason": reason}
+def setting(name: str, state: str = "in_force", reason: str | None = None) -> dict[str, Any]:
+    return {"name": name, "wanted": "1", "found": "1", "state": state, "reason": reason, "remedy": None}
 
 
 def _settings(sentence: str, state: str, rows: list[dict[str, Any]], *told: str, **more: Any) -> Scenario:
@@ -1022,14 +1023,14 @@ SETTINGS = [
     _settings(
         "all settings in force reproduce the claim",
         "reproduced",
-        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD"), setting("OMP_NUM_THREADS", in_force=False)],
+        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD"), setting("OMP_NUM_THREADS", state="not_in_force")],
         "2 of 2 settings are in force.",
         verdict={"measured": "2 of 2", "evidence": ["environment"]},
     ),
     _settings(
         "one that is not in force is partly, and told with its reason",
         "partly",
-        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", in_force=False, reason="libjemalloc is not mapped")],
+        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", state="not_in_force", reason="libjemalloc is not mapped")],
         "1 of 2",
         "not in force: LD_PRELOAD (libjemalloc is not mapped)",
         untold=("KMP_BLOCKTIME",),
@@ -1037,19 +1038,42 @@ SETTINGS = [
     _settings(
         "one without a reason is told so",
         "partly",
-        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", in_force=False)],
+        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", state="not_in_force")],
         "LD_PRELOAD (no reason known)",
     ),
     _settings(
         "one that nobody attested is not in force", "partly", [setting("KMP_BLOCKTIME")], "LD_PRELOAD (not attested)"
     ),
     _settings(
-        "one of which it is not known is not in force",
+        "one that is impossible here is partly, and told apart from what is not in force",
         "partly",
-        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", in_force=None)],
+        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", state="impossible", reason="no such library here")],
+        "1 of 2 settings are in force; not possible on this machine: LD_PRELOAD (no such library here).",
+        untold=("not in force",),
     ),
     _settings(
-        "none in force does not reproduce it", "not_reproduced", [setting("KMP_BLOCKTIME", in_force=False)], "0 of 2"
+        "what is impossible and what is not in force are both named",
+        "not_reproduced",
+        [setting("KMP_BLOCKTIME", state="impossible", reason="refused"), setting("LD_PRELOAD", state="not_in_force")],
+        "0 of 2 settings are in force; not possible on this machine: KMP_BLOCKTIME (refused); "
+        "not in force: LD_PRELOAD (no reason known).",
+    ),
+    _settings(
+        "what the claim needs and the machine cannot do marks its verdict",
+        "partly",
+        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", state="impossible", reason="no such library here")],
+        claim={"needs": ["KMP_BLOCKTIME", "LD_PRELOAD"]},
+        verdict={"marks": ["LD_PRELOAD is not possible on this machine: no such library here."]},
+    ),
+    _settings(
+        "a setting that the claim does not need marks nothing",
+        "partly",
+        [setting("KMP_BLOCKTIME"), setting("LD_PRELOAD", state="impossible", reason="no such library here")],
+        claim={"needs": ["KMP_BLOCKTIME"]},
+        verdict={"marks": []},
+    ),
+    _settings(
+        "none in force does not reproduce it", "not_reproduced", [setting("KMP_BLOCKTIME", state="not_in_force")], "0 of 2"
     ),
     Scenario(
         "an environment without settings blocks the claim",
@@ -1065,7 +1089,7 @@ SETTINGS = [
         "blocked",
         {},
         {"settings": "environment.settings", "names": ["KMP_BLOCKTIME"]},
-        environment=environment(settings=[{"in_force": True}]),
+        environment=environment(settings=[{"state": "in_force"}]),
     ),
 ]
 

@@ -7,16 +7,19 @@ from typing import Any
 from cpulab.host.doctor import diagnosis, text
 
 
-def environment(*, in_force: bool = True, preflight: list[dict[str, str]] | None = None) -> dict[str, Any]:
+ROW = {"name": "KMP_BLOCKTIME", "wanted": "1", "found": "1", "state": "in_force", "reason": None, "remedy": None}
+MISSING = ROW | {"found": "200", "state": "not_in_force", "reason": "the runtime has another block time"}
+IMPOSSIBLE = ROW | {"name": "numactl -m", "state": "impossible", "reason": "the kernel refuses", "remedy": "allow it"}
+
+
+def environment(*rows: dict[str, Any], preflight: list[dict[str, str]] | None = None) -> dict[str, Any]:
     """Return the parts of an environment record that the doctor reads."""
-    row = {"name": "KMP_BLOCKTIME", "wanted": "1", "found": "1", "in_force": True, "reason": None}
-    other = {"found": "200", "in_force": False, "reason": "the runtime has another block time"}
     return {
         "host": {"cpu_model": {"value": None, "reason": "/proc/cpuinfo has no model name"}},
         "topology": {},
         "plan": {"numactl": "numactl -C 0-1 -m 0", "cpus": [0, 1], "reasons": ["2 cores of socket 0"]},
         "tuning": [],
-        "settings": [row if in_force else {**row, **other}],
+        "settings": list(rows or [ROW]),
         "preflight": preflight or [],
         "compiler": {"path": "/usr/bin/g++", "version": "g++ 12.2.0"},
         "versions": {"torch": "2.13.0"},
@@ -32,10 +35,21 @@ def test_a_machine_with_every_setting_in_force_is_ready() -> None:
 
 
 def test_a_setting_that_is_not_in_force_is_named_with_wanted_found_and_reason() -> None:
-    found = diagnosis(environment(in_force=False))
+    found = diagnosis(environment(MISSING))
     assert found["ready"] is False
     assert "another block time: wanted 1, found 200" in text(found)
     assert text(found).endswith("Not ready: KMP_BLOCKTIME not in force.")
+
+
+def test_what_is_impossible_here_is_said_with_its_remedy_and_does_not_make_a_machine_unready() -> None:
+    found = diagnosis(environment(ROW, IMPOSSIBLE))
+    assert found["ready"] is True
+    assert "--  numactl -m     not possible here: the kernel refuses; allow it" in text(found)
+    assert text(found).endswith("Ready, without what is not possible here: numactl -m.")
+
+
+def test_what_is_to_be_known_of_a_setting_in_force_is_said() -> None:
+    assert "in force (one memory node)" in text(diagnosis(environment(ROW | {"reason": "one memory node"})))
 
 
 def test_a_warning_comes_with_its_remedy_and_does_not_make_a_machine_unready() -> None:

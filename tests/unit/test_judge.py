@@ -21,12 +21,13 @@ from judge_scenarios import (
     contradiction,
     environment,
     record,
+    setting,
 )
 
 from cpulab import records
 from cpulab.claims import load
 from cpulab.errors import BadClaims, BadFile, MixedPresets, OtherEnvironment
-from cpulab.judge import cpu_model, judge, judge_files
+from cpulab.judge import cpu_model, judge, judge_files, summary
 from cpulab.paths import PROJECT
 from cpulab.rules import RULES, STATES
 
@@ -86,6 +87,7 @@ def test_the_real_claims_are_all_blocked_or_not_measured_yet_without_a_record() 
 # --- files ---------------------------------------------------------------------------------------
 
 
+SETTING = setting("KMP_BLOCKTIME")
 QUIET = {"default_run_is_silent": True, "default_run_debug_lines": []}
 
 
@@ -95,9 +97,9 @@ def run(tmp_path: Path) -> Path:
     data = {
         "python": "/opt/cpu/bin/python",
         "variables": {"KMP_BLOCKTIME": "1", "LD_PRELOAD": "/home/me/lib/libiomp5.so:/usr/lib/libjemalloc.so.2"},
-        "plan": {"cpus": [0, 1], "memory_nodes": None},
+        "plan": {"cpus": [0, 1], "memory_nodes": [0], "memory_refused": None},
         "versions": {"torch": "2.13.0+cpu"},
-        "settings": [{"name": "KMP_BLOCKTIME", "wanted": "1", "found": "1", "in_force": True, "reason": None}],
+        "settings": [SETTING],
         "host": {"cpu_model": {"value": XEON, "reason": None}},
     }
     path = tmp_path / "environment.json"
@@ -137,11 +139,16 @@ def test_verdicts_name_the_preset_the_environment_and_the_versions_they_hold_for
         "cpu_model": XEON,
         "threads": 2,
         "cpus": [0, 1],
-        "memory_nodes": None,
+        "memory_nodes": [0],
         # By name: where the libraries stand on the machine is nobody's affair.
         "variables": {"KMP_BLOCKTIME": "1", "LD_PRELOAD": "libiomp5.so:libjemalloc.so.2"},
-        "settings": [{"name": "KMP_BLOCKTIME", "wanted": "1", "found": "1", "in_force": True, "reason": None}],
+        "settings": [SETTING],
     }
+
+
+def test_memory_that_the_kernel_does_not_bind_has_no_nodes_in_the_verdicts() -> None:
+    plan = {"cpus": [0], "memory_nodes": [0], "memory_refused": {"reason": "refused", "remedy": "allow it"}}
+    assert summary(environment(plan=plan, variables={}))["memory_nodes"] is None
 
 
 def test_verdicts_hold_every_claim_with_its_state(run: Path) -> None:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from judge_scenarios import EPYC, environment
+from judge_scenarios import EPYC, environment, setting
 
 from cpulab.claims import load
 from cpulab.judge import Verdict, judge
@@ -21,7 +21,7 @@ CLAIMS = PROJECT / "workflow" / "claims" / "inductor_debug_cpu.yaml"
 def verdicts() -> dict[str, Verdict]:
     records = load_all(sorted(RECORDED.glob("*/*.json")))
     settings = [
-        {"name": name, "wanted": "1", "found": "1", "in_force": True, "reason": None}
+        setting(name)
         for claim in load(CLAIMS).claims
         if claim.id == "E1"
         for name in claim.parameters["names"]

@@ -78,7 +78,7 @@ def minified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Minified:
 
         monkeypatch.setattr(Bench, "run", run)
         monkeypatch.setattr(Bench, "worker", lambda *_, **__: {"strategies": ["One"]})
-        environment = Environment(sys.executable, {}, [0], None, "0" * 64, tmp_path / "environment.json")
+        environment = Environment(sys.executable, {}, [0], [0], "0" * 64, tmp_path / "environment.json")
         with Reporter("minify", 1, tmp_path / "logs" / "accuracy.log", io.StringIO()) as reporter:
             bench = Bench(
                 "minify", "accuracy", "scalar", load_preset(preset), "a/model", 7, environment, tmp_path, reporter

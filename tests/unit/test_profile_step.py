@@ -27,6 +27,9 @@ DATA = Path(__file__).parents[1] / "data" / "profile"
 
 
 Answer = dict[str, Any]
+# What the bench makes of the attestation of a process that has every setting.
+ATTESTATION = {"in_force": 15, "impossible": "", "seconds": 0.02}
+
 Profiled = Callable[..., "tuple[Record, Answer]"]
 
 
@@ -46,6 +49,7 @@ def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiled:
         ) -> Answer:
             asked.update(arguments, variables=variables, timeout_s=timeout_s)
             answer: Answer = json.loads((DATA / f"{case}_answer.json").read_text())
+            answer["attestation"] = ATTESTATION
             code = DATA / f"{case}_output_code.py.txt"
             answer["sources"] = [code.read_text()] if code.exists() else []
             for step in (*answer["steps"], *answer["published_schedule"]):
@@ -54,7 +58,7 @@ def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiled:
             return answer
 
         monkeypatch.setattr(Bench, "worker", worker)
-        environment = Environment(sys.executable, {}, [0], None, "0" * 64, tmp_path / "environment.json")
+        environment = Environment(sys.executable, {}, [0], [0], "0" * 64, tmp_path / "environment.json")
         log = tmp_path / "logs" / "profile" / f"{case}.log"
         variant, preset = CASES[case].variant, load_preset("smoke")
         with Reporter(case, 1, log, io.StringIO()) as reporter:
@@ -76,6 +80,10 @@ def _write_trace(path: Path, ops: list[Answer]) -> None:
 def test_the_depth_is_the_networks_own_and_not_what_the_preset_asks_for(profiled: Profiled) -> None:
     record, _ = profiled("eager_as_published", lambda answer, _: answer.update(layers=24))
     assert record.observations["layers"] == 24
+
+
+def test_the_record_holds_that_its_process_was_attested(profiled: Profiled) -> None:
+    assert profiled("eager_as_published")[0].observations["attestations"] == [{"process": 0, **ATTESTATION}]
 
 
 def test_the_four_cases_differ_in_what_they_ask_for(profiled: Profiled) -> None:

@@ -29,7 +29,16 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
             preset=load_preset("smoke"),
             model="some/model",
             seed=0,
-            environment=Environment("/bin/true", {}, [0], None, "0" * 64, tmp_path / "environment.json"),
+            environment=Environment(
+                python="/bin/true",
+                variables={},
+                cpus=[0],
+                memory_nodes=[0],
+                memory_refused=None,
+                not_in_force=[],
+                sha256="0" * 64,
+                path=tmp_path / "environment.json",
+            ),
             results=tmp_path,
             reporter=reporter,
         )
@@ -98,6 +107,18 @@ def test_wrong_input_a_full_disk_and_ctrl_c_leave_no_record(
     assert not bench.scratch.exists()
 
 
+def test_under_an_environment_that_is_not_in_force_nothing_is_observed_and_the_record_says_why(bench: Bench) -> None:
+    def look(_: Bench) -> Observed:
+        raise AssertionError
+
+    missing = replace(bench.environment, not_in_force=["KMP_BLOCKTIME (wanted 1, found 200: why)"])
+    observe(replace(bench, environment=missing), look, output(bench))
+    record = records.load(output(bench))
+    assert record.status == "refused"
+    assert record.error is not None
+    assert "KMP_BLOCKTIME (wanted 1, found 200: why)" in record.error.message
+
+
 def test_only_records_of_failed_steps_are_made_to_look_old(bench: Bench) -> None:
     observe(bench, lambda _: Observed(), output(bench))
     assert records.age_failed([output(bench), bench.results / "none.json"]) == []
@@ -109,7 +130,7 @@ def test_only_records_of_failed_steps_are_made_to_look_old(bench: Bench) -> None
 def test_a_new_cache_holds_the_trials_of_the_instruction_sets_and_is_the_processs_own(
     bench: Bench, tmp_path: Path
 ) -> None:
-    trials = tmp_path / "measured" / "isa-trials"
+    trials = tmp_path / "isa-trials"
     (trials / "3g").mkdir(parents=True)
     (trials / "3g" / "trial.so").touch()
     (trials / "locks").mkdir()

@@ -43,6 +43,7 @@ class Claim:
     rule: str
     parameters: Mapping[str, Any]
     conditions: Mapping[str, Scalar]
+    needs: list[str]
     requires: list[dict[str, Any]]
     drift: list[dict[str, Any]]
     artifacts: list[str]
@@ -105,6 +106,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         rule=entry["rule"],
         parameters=entry["with"],
         conditions=entry.get("conditions", {}),
+        needs=entry.get("needs", []),
         requires=entry.get("requires", []),
         drift=entry.get("drift", []),
         artifacts=entry.get("artifacts", []),

@@ -55,6 +55,7 @@ class Verdict:
     unit: str | None
     reason: str
     evidence: list[str]
+    marks: list[str]
     drift: str | None
     note: str | None
     today: Today | None
@@ -87,6 +88,7 @@ def _verdict(claim: Claim, records: Mapping[str, Record], environment: Mapping[s
         unit=claim.published["unit"],
         reason=published.reason,
         evidence=_links(claim, claim.evidence, records),
+        marks=_marks(claim, environment),
         drift=_drift(claim, records, environment),
         note=claim.note,
         today=today,
@@ -179,6 +181,15 @@ def _links(claim: Claim, roles: Mapping[str, str], records: Mapping[str, Record]
     return names + used + [artifact.path for artifact in kept if artifact.kind in claim.artifacts]
 
 
+def _marks(claim: Claim, environment: Mapping[str, Any]) -> list[str]:
+    """Return what the claim needs and this machine cannot do."""
+    return [
+        f"{row['name']} is not possible on this machine: {row['reason']}."
+        for row in environment.get("settings", [])
+        if row.get("name") in claim.needs and row["state"] == "impossible"
+    ]
+
+
 def _drift(claim: Claim, records: Mapping[str, Record], environment: Mapping[str, Any]) -> str | None:
     """Return what changed since publication, as far as the records show it."""
     told = []
@@ -207,7 +218,7 @@ def summary(environment: Mapping[str, Any]) -> dict[str, Any]:
         "cpu_model": cpu_model(environment),
         "threads": len(plan["cpus"]),
         "cpus": plan["cpus"],
-        "memory_nodes": plan["memory_nodes"],
+        "memory_nodes": plan["memory_nodes"] if plan["memory_refused"] is None else None,
         "variables": {name: _without_folders(value) for name, value in environment["variables"].items()},
         "settings": environment.get("settings", []),
     }

@@ -484,22 +484,32 @@ def found_by(claim: Claim, evidence: Evidence) -> Finding:
 
 
 def settings_in_force(claim: Claim, evidence: Evidence) -> Finding:
-    """Count the named settings that the environment record attests to be in force; name the others and why."""
-    attested = {row["name"]: row for row in evidence.rows({"of": claim.parameters["settings"]}, "name", "in_force")}
+    """Count the named settings that the environment record attests to be in force; name the others and why.
+
+    What the machine makes impossible counts as not in force too, and is told apart.
+    """
+    attested = {row["name"]: row for row in evidence.rows({"of": claim.parameters["settings"]}, "name", "state")}
     names = claim.parameters["names"]
-    others = [
-        f"{name} ({attested[name].get('reason') or 'no reason known' if name in attested else 'not attested'})"
-        for name in names
-        if name not in attested or attested[name]["in_force"] is not True
-    ]
+    states = {name: attested[name]["state"] if name in attested else None for name in names}
+    in_force = [name for name in names if states[name] == "in_force"]
+
+    def because(name: str) -> str:
+        return f"{name} ({attested[name].get('reason') or 'no reason known' if name in attested else 'not attested'})"
+
+    impossible = [because(name) for name in names if states[name] == "impossible"]
+    others = [because(name) for name in names if states[name] not in {"in_force", "impossible"}]
     state: State = "reproduced"
-    if others:
-        state = "partly" if len(others) < len(names) else "not_reproduced"
-    told = f"{len(names) - len(others)} of {len(names)}"
+    if len(in_force) < len(names):
+        state = "partly" if in_force else "not_reproduced"
+    told = f"{len(in_force)} of {len(names)}"
     return Finding(
         state,
         told,
-        sentence(f"{told} settings are in force", f"not in force: {', '.join(others)}" if others else ""),
+        sentence(
+            f"{told} settings are in force",
+            f"not possible on this machine: {', '.join(impossible)}" if impossible else "",
+            f"not in force: {', '.join(others)}" if others else "",
+        ),
     )
 
 

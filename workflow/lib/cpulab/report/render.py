@@ -173,13 +173,13 @@ def _conditions(
     """Return what the numbers hold for: where, when, with what."""
     host = {name: field["value"] for name, field in environment["host"].items()}
     plan = environment["plan"]
-    nodes = "" if plan["memory_nodes"] is None else f", memory node {quantities.ranges(plan['memory_nodes'])}"
+    bound = f"memory node {quantities.ranges(plan['memory_nodes'])}" if plan["memory_refused"] is None else "memory not bound"
     period = views.period(records.values())
     memory = host.get("memory_bytes")
     preset = verdicts["preset"]
     return [
         ("CPU", host.get("cpu_model") or "unknown"),
-        ("Threads", f"{len(plan['cpus'])}, on CPUs {quantities.ranges(plan['cpus'])}{nodes}"),
+        ("Threads", f"{len(plan['cpus'])}, on CPUs {quantities.ranges(plan['cpus'])}, {bound}"),
         ("Memory", quantities.quantity(memory, "byte") if memory else None),
         ("Measured, UTC", None if period is None else " to ".join(dict.fromkeys(map(_minute, period)))),
         ("Preset", f"{preset}: {_description(preset)}" if preset else None),
