@@ -55,6 +55,7 @@ def observe_environment(
     jemalloc = libraries.find("libjemalloc", folders)
     python = build(environment, lock, reporter)
     libiomp5 = libraries.find("libiomp5", folders)
+    libnuma = next((one for folder in folders if (one := folder / "libnuma.so.1").is_file()), None)
 
     machine = topology.read()
     chosen = plan(machine, cores)
@@ -75,7 +76,7 @@ def observe_environment(
             "allowed_nodes": sorted(machine.allowed_nodes),
             "quota": machine.quota,
         },
-        "host": fingerprint(),
+        "host": fingerprint(libraries={"libiomp5": libiomp5, "libjemalloc": jemalloc, "libnuma": libnuma}),
         "preflight": [asdict(one) for one in watch(machine, chosen.cpus, cores)],
         "compiler": {"path": str(compiler), "version": _first_line([str(compiler), "--version"])},
         "versions": {},

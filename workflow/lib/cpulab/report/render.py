@@ -14,7 +14,7 @@ from cpulab.config import known_presets, load_preset
 from cpulab.files import write_whole
 from cpulab.paths import PROJECT
 from cpulab.records import digest, load_all, load_data
-from cpulab.report import figures, quantities, views
+from cpulab.report import figures, machine, quantities, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -93,6 +93,7 @@ def render(
         outcome=views.outcome(claims),
         sections=views.sections(claims),
         conditions=_conditions(verdicts, environment, records),
+        machine=machine.fields(environment["host"]),
         not_as_published=_not_as_published(verdicts["preset"], records),
         exhibits=EXHIBITS,
         case=case,
