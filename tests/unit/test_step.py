@@ -134,11 +134,10 @@ def test_a_new_cache_holds_the_trials_of_the_instruction_sets_and_is_the_process
     (trials / "3g").mkdir(parents=True)
     (trials / "3g" / "trial.so").touch()
     (trials / "locks").mkdir()
-    tuned = replace(bench, environment=replace(bench.environment, python=str(tmp_path / "measured" / "bin" / "python")))
-    folders = [Path(tuned.new_cache(name)["TORCHINDUCTOR_CACHE_DIR"]) for name in ("one", "other")]
+    folders = [Path(bench.new_cache(name)["TORCHINDUCTOR_CACHE_DIR"]) for name in ("one", "other")]
     assert [sorted(path.name for path in folder.rglob("*")) for folder in folders] == [["3g", "trial.so"]] * 2
     with pytest.raises(FileExistsError):
-        tuned.new_cache("one")
+        bench.new_cache("one")
 
 
 def test_without_trials_a_new_cache_is_empty(bench: Bench) -> None:

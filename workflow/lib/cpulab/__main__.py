@@ -20,6 +20,16 @@ def _interrupted(_signal: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _build(arguments: argparse.Namespace) -> int:
+    from cpulab.host.build import BUILD_S, build
+    from cpulab.paths import LOCK, MEASURED_ENVIRONMENT
+    from cpulab.progress import Reporter
+
+    with Reporter("build", BUILD_S, arguments.results / "logs" / "build.log") as reporter:
+        build(MEASURED_ENVIRONMENT, LOCK, reporter)
+    return 0
+
+
 def _launch(arguments: argparse.Namespace) -> int:
     from cpulab.host.launch import exec_measured, load_environment
 
@@ -29,16 +39,15 @@ def _launch(arguments: argparse.Namespace) -> int:
 def _observe_environment(cores: int, results: Path) -> dict[str, Any]:
     from cpulab.config import check_cores
     from cpulab.host.step import expected_s, observe_environment
-    from cpulab.paths import MEASURED_ENVIRONMENT, PROJECT
+    from cpulab.paths import LOCK, MEASURED_ENVIRONMENT
     from cpulab.progress import Reporter
 
     check_cores(cores)
-    lock = PROJECT / "envs" / "cpu.lock"
     log = results / "logs" / "environment.log"
-    with Reporter("environment", expected_s(MEASURED_ENVIRONMENT, lock), log) as reporter:
+    with Reporter("environment", expected_s(MEASURED_ENVIRONMENT, LOCK), log) as reporter:
         return observe_environment(
             environment=MEASURED_ENVIRONMENT,
-            lock=lock,
+            lock=LOCK,
             cores=cores,
             output=results / "environment.json",
             reporter=reporter,
@@ -141,6 +150,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cpulab", description="The steps of Inductor CPU Lab, one subcommand each.")
     commands = parser.add_subparsers(metavar="STEP", required=True)
+
+    build = commands.add_parser("build", help="build the measured environment, or check the one that is there")
+    build.add_argument("--results", type=Path, default=Path("results"), help="folder of the log")
+    build.set_defaults(run=_build)
 
     environment = commands.add_parser("environment", help="build, tune and probe the measured environment")
     environment.add_argument("--cores", type=int, required=True, help="cores to measure on, at most")

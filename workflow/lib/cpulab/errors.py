@@ -48,6 +48,16 @@ class BadCores(InputError):
         super().__init__(f"{cores} is not a number of cores to measure on. Give --cores a number from 1 up, or all.")
 
 
+class BadImageId(InputError):
+    """A docker image id that is none."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__(
+            f"CPULAB_IMAGE_ID={value} is not the id of a docker image. "
+            "Pass what `docker image inspect -f '{{.Id}}' cpulab` prints, or leave it out."
+        )
+
+
 class UnknownCase(InputError):
     """A step was asked for a case it does not have."""
 
@@ -148,6 +158,16 @@ class EnvironmentNotBuilt(MachineError):
         super().__init__(
             f"The measured environment {where} is not usable: {reason}. "
             "Build it with `snakemake --cores all environment --forcerun environment`."
+        )
+
+
+class EnvironmentNotOfLock(MachineError):
+    """The measured environment is not what its lock names, where it may not be built anew: in an image."""
+
+    def __init__(self, where: Path, lock: str, differences: str) -> None:
+        super().__init__(
+            f"The measured environment {where} is not what {lock} names, and this user may not build it anew: "
+            f"{differences}. Make the image anew with `make image`, or run as the owner of that folder."
         )
 
 

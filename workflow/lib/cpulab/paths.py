@@ -6,4 +6,5 @@ PROJECT = Path(__file__).resolve().parents[3]
 LIBRARY = PROJECT / "workflow" / "lib"
 SCHEMAS = PROJECT / "workflow" / "schemas"
 PRESETS = PROJECT / "config" / "presets"
+LOCK = PROJECT / "envs" / "cpu.lock"
 MEASURED_ENVIRONMENT = PROJECT / ".venv-cpu"

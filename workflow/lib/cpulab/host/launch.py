@@ -45,7 +45,7 @@ class Environment:
     @property
     def isa_trials(self) -> Path:
         """Inductor's trials of each instruction set, as a cache that holds nothing else."""
-        return isa_trials(Path(self.python).parents[1])
+        return isa_trials(self.path)
 
     @property
     def threads(self) -> int:
@@ -53,9 +53,12 @@ class Environment:
         return len(self.cpus)
 
 
-def isa_trials(environment: Path) -> Path:
-    """Return where below the measured environment the trials of the instruction sets are kept."""
-    return environment / "isa-trials"
+def isa_trials(record: Path) -> Path:
+    """Return where the trials of the instruction sets are kept: beside the environment record.
+
+    The measured environment itself may be read-only, as in a container image.
+    """
+    return record.parent / "isa-trials"
 
 
 def load_environment(path: Path) -> Environment:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from cpulab.errors import EnvironmentNotBuilt, ProcessFailed
 from cpulab.files import sha256
 from cpulab.host import binding, libraries, settings, topology
-from cpulab.host.build import build, is_built
+from cpulab.host.build import BUILD_S, build, is_built, lock_of, pins
 from cpulab.host.fingerprint import fingerprint
+from cpulab.host.image import image
 from cpulab.host.launch import isa_trials, load_environment, run_measured
 from cpulab.host.plan import plan
 from cpulab.host.preflight import watch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from cpulab.progress import Reporter
 
-BUILD_S, PROBE_S = 150, 15
+PROBE_S = 15
 
 
 def expected_s(environment: Path, lock: Path) -> float:
@@ -54,6 +55,7 @@ def observe_environment(
     folders = libraries.folders(environment, os.environ)
     jemalloc = libraries.find("libjemalloc", folders)
     python = build(environment, lock, reporter)
+    checked = lock_of(environment, lock) or lock
     libiomp5 = libraries.find("libiomp5", folders)
     libnuma = next((one for folder in folders if (one := folder / "libnuma.so.1").is_file()), None)
 
@@ -67,7 +69,12 @@ def observe_environment(
         "schema_version": SCHEMA_VERSION,
         "start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": str(python),
-        "lock": {"path": lock.relative_to(PROJECT).as_posix(), "sha256": sha256(lock)},
+        "lock": {
+            "path": checked.relative_to(PROJECT).as_posix(),
+            "sha256": sha256(checked),
+            "packages": len(pins(checked)),
+        },
+        "image": image(PROJECT, os.environ),
         **_tuned(wanted),
         "plan": {"cores_asked": cores, **asdict(chosen), "memory_refused": refused, "numactl": chosen.numactl},
         "topology": {
@@ -93,7 +100,7 @@ def observe_environment(
         completed = run_measured(
             probe,
             ["python", "-m", "cpulab.host.attest", "--build"],
-            variables={"TORCHINDUCTOR_CACHE_DIR": str(isa_trials(environment))},
+            variables={"TORCHINDUCTOR_CACHE_DIR": str(isa_trials(output))},
             timeout_s=300,
         )
     finally:
