@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpulab.errors import BindingRefused, MissingLibrary
-from cpulab.host.topology import format_list
+from cpulab.host.topology import NumaView, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,29 @@ def _libnuma() -> tuple[Any, Any]:
 def check_available() -> None:
     """Raise `MissingLibrary` where libnuma cannot be loaded."""
     _libnuma()
+
+
+def view() -> NumaView:
+    """Return which nodes and CPUs libnuma sees, and which of them it says that this process may use.
+
+    Raises:
+        MissingLibrary: libnuma is not installed.
+
+    """
+    schedule, memory = _libnuma()
+    from numa import info
+
+    node_cpus = {}
+    for node in range(info.get_max_node() + 1):  # ids may have gaps, so their number does not tell them
+        cpus = list(info.node_to_cpus(node))
+        if cpus or memory.node_memory_info(node)[0] > 0:
+            node_cpus[node] = cpus
+    return NumaView(
+        node_cpus=node_cpus,
+        allowed_cpus=list(schedule.get_affinitive_cpus(0)),
+        # Empty where the kernel refuses the question (get_mempolicy, in a container without CAP_SYS_NICE).
+        allowed_nodes=list(memory.get_allocation_allowed_nodes()) or None,
+    )
 
 
 def bind(cpus: Sequence[int], memory_nodes: Sequence[int] | None) -> None:

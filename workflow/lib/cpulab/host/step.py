@@ -77,12 +77,7 @@ def observe_environment(
         "image": image(PROJECT, os.environ),
         **_tuned(wanted),
         "plan": {"cores_asked": cores, **asdict(chosen), "memory_refused": refused, "numactl": chosen.numactl},
-        "topology": {
-            "cpus": [asdict(cpu) for cpu in machine.cpus],
-            "allowed_cpus": sorted(machine.allowed_cpus),
-            "allowed_nodes": sorted(machine.allowed_nodes),
-            "quota": machine.quota,
-        },
+        "topology": machine.record(binding.view()),
         "host": fingerprint(libraries={"libiomp5": libiomp5, "libjemalloc": jemalloc, "libnuma": libnuma}),
         "preflight": [asdict(one) for one in watch(machine, chosen.cpus, cores)],
         "compiler": {"path": str(compiler), "version": _first_line([str(compiler), "--version"])},
