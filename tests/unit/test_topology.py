@@ -98,7 +98,9 @@ def test_the_recorder_reads_back_what_it_laid_down(name: str, tmp_path: Path) ->
 
 def test_this_machine_can_be_recorded(tmp_path: Path) -> None:
     RECORDER["lay_down"](RECORDER["record"](), tmp_path)
-    assert read(tmp_path) == read()
+    # A virtual machine's memory may grow meanwhile.
+    laid_down, live = ((one.cpus, one.allowed_cpus, one.allowed_nodes, one.quota) for one in (read(tmp_path), read()))
+    assert laid_down == live
 
 
 def test_siblings_share_a_core_and_core_ids_do_not_tell_them(tmp_path: Path) -> None:
