@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from cpulab.errors import BadSimdlen, FaultNotInjectable, UnknownFault, UnknownO
 from cpulab.paths import LIBRARY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 # What the hook needs of PyTorch, so that it can be tried without it.
@@ -156,19 +158,106 @@ def test_an_op_that_this_version_does_not_have_is_an_error_and_not_silence(stand
     assert FaultNotInjectable.__name__ in completed.stderr
 
 
-def test_a_faulty_generator_stands_for_the_healthy_one_and_remembers_what_it_gave() -> None:
-    class CppOverrides:
-        @staticmethod
-        def neg(x: str) -> str:
-            return x
+class Kernel:
+    """A class with what a fault may replace: a static function and a method."""
 
-    injection.generated.clear()
-    injection.inject(SimpleNamespace(CppOverrides=CppOverrides), faults.FAULTS["neg_without_cast"], "scalar")  # type: ignore[arg-type]
+    @staticmethod
+    def neg(x: str) -> str:
+        return f"healthy {x}"
+
+    def lines(self, n: int) -> list[str]:
+        return [f"for (; x<{n}; )"]
+
+
+def fault_in(place: str, gives: Callable[..., Any]) -> faults.Fault:
+    generator = faults.Generator(place, gives, "accuracy")
+    return faults.Fault("made_up", "", "aten.neg.default", "", {"scalar": generator})
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    monkeypatch.setattr(injection, "generated", [])
+    return SimpleNamespace(__name__="cpp", Kernel=type("Kernel", (), dict(vars(Kernel))))
+
+
+def inject(module: SimpleNamespace, fault: faults.Fault) -> None:
+    injection.inject(module, fault, "scalar")  # type: ignore[arg-type]
+
+
+def test_a_faulty_generator_stands_for_the_healthy_one_and_remembers_what_it_gave(module: SimpleNamespace) -> None:
+    inject(module, fault_in("Kernel.neg", lambda _healthy, x: f"-{x}"))
     # Called on an instance, too, and found by its name.
-    assert CppOverrides().neg("tmp1") == "-tmp1"
-    assert CppOverrides.neg("tmp2") == "-tmp2"
-    assert CppOverrides.neg.__name__ == "neg"
+    assert module.Kernel().neg("tmp1") == "-tmp1"
+    assert module.Kernel.neg("tmp2") == "-tmp2"
+    assert module.Kernel.neg.__name__ == "neg"
     assert injection.generated == ["-tmp1", "-tmp2"]
+
+
+def test_a_method_is_replaced_by_what_is_made_of_its_healthy_result(module: SimpleNamespace) -> None:
+    inject(
+        module, fault_in("Kernel.lines", lambda healthy, _kernel, n: [line.replace(f"{n}", "0") for line in healthy])
+    )
+    assert module.Kernel().lines(37) == ["for (; x<0; )"]
+    assert injection.generated == ["for (; x<0; )"]
+
+
+def test_what_a_fault_gives_right_stays_as_it_was_and_is_not_counted_as_faulty(module: SimpleNamespace) -> None:
+    inject(module, fault_in("Kernel.neg", lambda _healthy, x: "wrong" if x == "tmp2" else None))
+    assert [module.Kernel.neg("tmp1"), module.Kernel.neg("tmp2")] == ["healthy tmp1", "wrong"]
+    assert injection.generated == ["wrong"]
+
+
+def test_a_place_that_is_not_there_is_an_error(module: SimpleNamespace) -> None:
+    for place in ("Kernel.abs", "Loop.neg"):
+        with pytest.raises(FaultNotInjectable, match=place):
+            inject(module, fault_in(place, lambda *_: None))
+
+
+def test_both_overrides_are_broken_at_once_when_asked(stand_in: Path) -> None:
+    assert answer(ASK, stand_in, faults.variables("neg_added_to_itself", "both"))[:2] == [
+        "decltype(t)(t + t)",
+        "(t + t)",
+    ]
+
+
+def test_a_fault_of_one_type_leaves_the_others_right() -> None:
+    class Operand:
+        def __init__(self, dtype: str) -> None:
+            self.dtype = dtype
+
+    (generator,) = faults.FAULTS["product_in_32_bits"].chosen("scalar")
+    assert generator.gives("a * b", Operand("torch.int32"), Operand("torch.int32")) is None
+    assert "0xffffffff" in generator.gives("a * b", Operand("torch.int64"), Operand("torch.int64"))
+
+
+def test_a_store_before_which_there_is_nothing_is_left_where_it_is() -> None:
+    class Lines:
+        def __init__(self, *lines: str) -> None:
+            self.lines = [*lines]
+
+        def map(self, change: Callable[[str], str]) -> Lines:
+            return Lines(*map(change, self.lines))
+
+    (generator,) = faults.FAULTS["tail_stored_one_early"].chosen("vector")
+    store = Lines("tmp3.store(out_ptr0 + static_cast<int64_t>(x0), static_cast<int64_t>(5L));")
+    kernel = SimpleNamespace(tail_size=5, tiling_factor=16, tiling_idx=0, ranges=[37])
+    assert generator.gives(store, kernel).lines == [
+        "tmp3.store(out_ptr0 + static_cast<int64_t>(x0) - 1, static_cast<int64_t>(5L));"
+    ]
+    assert generator.gives(store, SimpleNamespace(tail_size=5, tiling_factor=16, tiling_idx=0, ranges=[5])) is None
+    assert generator.gives(store, SimpleNamespace(tail_size=None, tiling_factor=16, tiling_idx=0, ranges=[32])) is None
+
+
+def test_every_fault_has_a_program_with_inputs_in_the_case_file() -> None:
+    tree = ast.parse(faults.PROGRAMS.read_text(encoding="utf-8"))
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    (table,) = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "INPUTS"
+    ]
+    assert isinstance(table, ast.Dict)
+    with_inputs = {key.value for key in table.keys if isinstance(key, ast.Constant)}
+    assert {fault.program for fault in faults.FAULTS.values()} <= functions
+    assert functions == with_inputs
 
 
 def code_of(text: str) -> CodeType:

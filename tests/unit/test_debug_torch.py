@@ -28,28 +28,40 @@ def test_a_fault_reaches_a_child_process_of_the_real_thing_and_is_gone_afterward
         assert completed.returncode == 0, completed.stderr
         return completed.stdout
 
+    # Every function that any fault breaks.
+    places = sorted({place for fault in faults.FAULTS.values() for place in fault.places})
     spawn = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ASK!r}], check=True)"
-    before = json.loads(python("-m", "cpulab.debug.code_objects", "installed", "neg"))
+    before = json.loads(python("-m", "cpulab.debug.code_objects", "installed", *places))
     during = python("-c", spawn, variables=faults.variables("neg_without_cast", "scalar"))
-    after = json.loads(python("-m", "cpulab.debug.code_objects", "imported", "neg"))
+    after = json.loads(python("-m", "cpulab.debug.code_objects", "imported", *places))
     assert "generated -x" in during
     assert after == before
+    assert [*after] == places
     assert None not in before.values()
 
 
-def test_the_bytecode_differs_while_the_fault_is_there(environment: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("injected", "broken", "healthy"),
+    [
+        (("neg_doubled", "vector"), "CppVecOverrides.neg", "CppOverrides.neg"),
+        (("sum_drops_tail", "scalar"), "LoopLevel.lines", "CppVecKernel.reduction_combine_vec"),
+    ],
+)
+def test_the_bytecode_differs_while_the_fault_is_there(
+    environment: Path, tmp_path: Path, injected: tuple[str, str], broken: str, healthy: str
+) -> None:
     loaded = load_environment(environment)
     digests = {
         name: json.loads(
             run_measured(
                 loaded,
-                ["python", "-m", "cpulab.debug.code_objects", name, "neg"],
-                variables=faults.variables("neg_doubled", "vector"),
+                ["python", "-m", "cpulab.debug.code_objects", name, broken, healthy],
+                variables=faults.variables(*injected),
                 cwd=tmp_path,
                 timeout_s=300,
             ).stdout
         )
         for name in ("installed", "imported")
     }
-    assert digests["installed"]["CppOverrides"] == digests["imported"]["CppOverrides"]
-    assert digests["installed"]["CppVecOverrides"] != digests["imported"]["CppVecOverrides"]
+    assert digests["installed"][healthy] == digests["imported"][healthy]
+    assert digests["installed"][broken] != digests["imported"][broken]

@@ -1,6 +1,6 @@
 """Whether a code generator is the installed one: digests of code objects, from the installed file and as imported.
 
-Run in the measured environment: ``python -m cpulab.debug.code_objects installed|imported OP`` prints JSON.
+Run in the measured environment: ``python -m cpulab.debug.code_objects installed|imported PLACE...`` prints JSON.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType
+from typing import TYPE_CHECKING
 
-from cpulab.debug.faults import OVERRIDES
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def digest(code: CodeType) -> str:
@@ -22,29 +24,35 @@ def digest(code: CodeType) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def installed(op: str) -> dict[str, str | None]:
-    """Return the digests of ``op``'s generators as the installed file has them, PyTorch itself not imported."""
+def installed(places: Sequence[str]) -> dict[str, str | None]:
+    """Return the digests of the functions at ``places`` as the installed file has them, PyTorch itself not imported.
+
+    ``places``: "Class.function" of torch._inductor.codegen.cpp; None stands for one that is not there.
+    """
     spec = find_spec("torch")
     if spec is None or spec.origin is None:
-        return dict.fromkeys(OVERRIDES.values())
+        return dict.fromkeys(places)
     file = Path(spec.origin).parent / "_inductor" / "codegen" / "cpp.py"
     module = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
     found: dict[str, str | None] = {}
-    for name in OVERRIDES.values():
-        owner = _nested(module, name)
-        code = _nested(owner, op) if owner is not None else None
-        found[name] = digest(code) if code is not None else None
+    for place in places:
+        code: CodeType | None = module
+        for name in place.split("."):
+            code = _nested(code, name) if code is not None else None
+        found[place] = digest(code) if code is not None else None
     return found
 
 
-def imported(op: str) -> dict[str, str | None]:
-    """Return the digests of ``op``'s generators as this process would use them."""
+def imported(places: Sequence[str]) -> dict[str, str | None]:
+    """Return the digests of the functions at ``places`` (as `installed`) as this process would use them."""
     from torch._inductor.codegen import cpp
 
     found: dict[str, str | None] = {}
-    for name in OVERRIDES.values():
-        method = vars(getattr(cpp, name)).get(op)
-        found[name] = digest(method.__func__.__code__) if method is not None else None
+    for place in places:
+        owner, _, name = place.partition(".")
+        function = vars(getattr(cpp, owner)).get(name)
+        function = getattr(function, "__func__", function)  # a static method's
+        found[place] = digest(function.__code__) if function is not None else None
     return found
 
 
@@ -53,4 +61,4 @@ def _nested(code: CodeType, name: str) -> CodeType | None:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"installed": installed, "imported": imported}[sys.argv[1]](sys.argv[2])))
+    print(json.dumps({"installed": installed, "imported": imported}[sys.argv[1]](sys.argv[2:])))

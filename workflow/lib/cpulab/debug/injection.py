@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.abc import Loader, MetaPathFinder
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpulab.debug import faults
 from cpulab.errors import BadSimdlen, FaultNotInjectable
@@ -21,24 +21,42 @@ generated: list[str] = []
 
 
 def inject(module: ModuleType, fault: faults.Fault, override: str) -> None:
-    """Put ``fault`` into the class of ``module``, torch._inductor.codegen.cpp, that generates ``override`` code.
+    """Put ``fault`` into those classes of ``module``, torch._inductor.codegen.cpp, that generate ``override`` code.
 
     Raises:
-        FaultNotInjectable: this version of PyTorch has no such class or op.
+        FaultNotInjectable: this version of PyTorch has no such class or function.
 
     """
-    owner = getattr(module, faults.OVERRIDES[override], None)
-    # In its own namespace: a generator inherited from the other class would leave this one's users untouched.
-    if owner is None or fault.op not in vars(owner):
-        raise FaultNotInjectable(fault.name, f"{module.__name__}.{faults.OVERRIDES[override]}.{fault.op}")
-    generator = fault.generators[override]
+    for generator in fault.chosen(override):
+        class_name, _, name = generator.place.partition(".")
+        owner = getattr(module, class_name, None)
+        # In its own namespace: a generator inherited from another class would leave this one's users untouched.
+        if owner is None or name not in vars(owner):
+            raise FaultNotInjectable(fault.name, f"{module.__name__}.{generator.place}")
+        found = vars(owner)[name]
+        healthy = found.__func__ if isinstance(found, staticmethod) else found
+        wrong = _wrong(healthy, generator.gives)
+        setattr(owner, name, staticmethod(wrong) if isinstance(found, staticmethod) else wrong)
 
-    def generate(x: object) -> str:
-        generated.append(generator(str(x)))
-        return generated[-1]
 
-    generate.__name__ = fault.op  # CppVecOverrides finds the scalar generator by the vector generator's name
-    setattr(owner, fault.op, staticmethod(generate))
+def _wrong(healthy: Callable[..., Any], gives: Callable[..., Any]) -> Callable[..., Any]:
+    def generate(*operands: Any, **options: Any) -> Any:
+        right = healthy(*operands, **options)
+        wrong = gives(right, *operands, **options)
+        if wrong is None:
+            return right
+        generated.extend(_texts(wrong))
+        return wrong
+
+    generate.__name__ = healthy.__name__  # CppVecOverrides finds the scalar generator by the vector generator's name
+    return generate
+
+
+def _texts(wrong: Any) -> list[str]:
+    if isinstance(wrong, str):
+        return [wrong]
+    lines = wrong if isinstance(wrong, list) else wrong.getvalue().splitlines()  # or a buffer of lines
+    return [line.strip() for line in lines]
 
 
 def actions(environment: Mapping[str, str]) -> dict[str, Callable[[ModuleType], None]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpulab.config import Preset
-    from cpulab.debug.faults import Variant
+    from cpulab.debug.faults import Fault, Variant
     from cpulab.host.launch import Completed
     from cpulab.records import Artifact, Observation
     from cpulab.step import Bench
@@ -125,9 +125,9 @@ def _effect(answer: Mapping[str, Any]) -> str:
     return "compiles and is right" if rung["passed"] else "compiles and is wrong"
 
 
-def _installed(bench: Bench, op: str) -> dict[str, Any]:
-    """Return the digests of ``op``'s code generators in the installed file."""
-    completed = bench.run(["python", "-m", "cpulab.debug.code_objects", "installed", op])
+def _installed(bench: Bench, fault: Fault) -> dict[str, Any]:
+    """Return the digests of the code generators that ``fault`` breaks, in the installed file."""
+    completed = bench.run(["python", "-m", "cpulab.debug.code_objects", "installed", *fault.places])
     if completed.returncode != 0:
         raise ProcessFailed("cpulab.debug.code_objects", completed.ending, bench.log)
     return dict(json.loads(completed.stdout))
@@ -222,7 +222,7 @@ def _must_succeed(bench: Bench, what: str, completed: Completed) -> None:
 def _look_at_compile_error(bench: Bench) -> Observed:
     say = bench.reporter.stage
     fault = faults.FAULTS["neg_without_cast"]
-    before = _installed(bench, fault.op)
+    before = _installed(bench, fault)
     script = _program(bench, "uint8")
     is_scalar = bench.variant == "scalar"
 
@@ -240,7 +240,7 @@ def _look_at_compile_error(bench: Bench) -> Observed:
         )
     completed, answer = debugged.result(), asked.result()
     # Begun when every process with the fault has ended.
-    healthy = _worker(bench, "healthy", {}, program="uint8", ladder=True, code_objects=fault.op)
+    healthy = _worker(bench, "healthy", {}, program="uint8", ladder=True, code_objects=fault.places)
     restored = _inductor(healthy)
 
     trace = _trace(bench)
@@ -261,9 +261,9 @@ def _look_at_compile_error(bench: Bench) -> Observed:
         **_path_observations(answer, fault.name),
         "fault_absent_afterwards": _unchanged(before, healthy),
         **_ladder(answer),
-        **_chain(bench, trace, fault.op, answer["generated"]),
+        **_chain(bench, trace, "neg", answer["generated"]),
         **_compiler_message(completed, trace, answer),
-        **_ir(trace, fault.op),
+        **_ir(trace, "neg"),
         "cast_restores": bool(restored["passed"] and restored["equal"]),
         "exit_status": completed.returncode,
         **vector,
@@ -376,7 +376,7 @@ def _ir(trace: Path, op: str) -> dict[str, Observation]:
 def _look_at_accuracy(bench: Bench) -> Observed:
     say = bench.reporter.stage
     fault = faults.FAULTS["neg_doubled"]
-    before = _installed(bench, fault.op)
+    before = _installed(bench, fault)
     script = _program(bench, "float32", accuracy=True)
 
     say("the faulty program compared with eager, and the ladder")
@@ -414,7 +414,7 @@ def _look_at_accuracy(bench: Bench) -> Observed:
         failed = failed or bool(observations["vector_assertion_failed"])
 
     say("the code generators afterwards")
-    healthy = _worker(bench, "healthy", {}, program="float32", code_objects=fault.op)
+    healthy = _worker(bench, "healthy", {}, program="float32", code_objects=fault.places)
     observations["fault_absent_afterwards"] = _unchanged(before, healthy)
     return Observed(observations, artifacts=artifacts, status="expected_failure" if failed else "ok")
 

@@ -2,7 +2,7 @@
 
 ``python -m cpulab.debug.worker ARGUMENTS.json ANSWER.json``; the arguments say what to do:
 ``program`` (of `cpulab.cases`), ``seed``, ``ladder`` (run it), ``links`` (record output code with marks),
-``output_code`` ([original, edited] to run side by side) and ``code_objects`` (an op).
+``output_code`` ([original, edited] to run side by side) and ``code_objects`` (places of code generators).
 """
 
 from __future__ import annotations
