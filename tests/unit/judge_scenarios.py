@@ -843,6 +843,125 @@ RATIOS = [
 ]
 
 
+SPEED_UPS = {
+    "words": "time without over with",
+    "arms": [
+        {"words": "eager", "numerator": "a.eager_without", "denominator": "a.eager_with"},
+        {"words": "compiled", "numerator": "a.compiled_without", "denominator": "a.compiled_with"},
+    ],
+}
+ONE = processes(1.0, 1.0, 1.0, 1.0)
+
+
+def _speed_ups(
+    sentence: str,
+    state: str,
+    eager: list[list[float]],
+    compiled: list[list[float]],
+    *told: str,
+    changed: list[list[float]] = ONE,
+    **more: Any,
+) -> Scenario:
+    measurements = {
+        "eager_without": eager,
+        "eager_with": changed,
+        "compiled_without": compiled,
+        "compiled_with": changed,
+    }
+    return Scenario(
+        sentence,
+        "speed_ups",
+        state,
+        {"a": record(measurements=measurements, threads=2)},
+        SPEED_UPS | more.pop("parameters", {}),
+        told=told,
+        **more,
+    )
+
+
+SEVERAL = [
+    _speed_ups(
+        "a change that makes every arm faster is worth it, and each ratio is told with its interval",
+        "reproduced",
+        processes(2.0, 2.0, 2.0, 2.0),
+        processes(1.5, 1.5, 1.5, 1.5),
+        "Time without over with, with its 95 % interval: eager 2.000 (2.000 to 2.000), faster; "
+        "compiled 1.500 (1.500 to 1.500), faster.",
+        verdict={"measured": "eager 2.00, compiled 1.50", "low": None, "high": None},
+    ),
+    _speed_ups(
+        "what the claim wants told is told after the ratios",
+        "reproduced",
+        processes(2.0, 2.0, 2.0, 2.0),
+        processes(1.5, 1.5, 1.5, 1.5),
+        "faster; threads: 2.",
+        parameters={"show": {"threads": {"of": "a.threads"}}},
+    ),
+    _speed_ups(
+        "one that makes some arms faster is partly worth it",
+        "partly",
+        processes(2.0, 2.0, 2.0, 2.0),
+        processes(1.5, 0.5, 1.2, 0.9),
+        "eager 2.000 (2.000 to 2.000), faster",
+        "the interval does not tell it from 1",
+    ),
+    _speed_ups(
+        "and is so where it makes another arm slower, which is named",
+        "partly",
+        processes(0.5, 0.5, 0.5, 0.5),
+        processes(2.0, 2.0, 2.0, 2.0),
+        "eager 0.500 (0.500 to 0.500), slower",
+        "compiled 2.000 (2.000 to 2.000), faster",
+    ),
+    _speed_ups(
+        "one that makes an arm slower and none faster is not worth it",
+        "not_reproduced",
+        processes(0.5, 0.5, 0.5, 0.5),
+        processes(1.5, 0.5, 1.2, 0.9),
+        "slower",
+    ),
+    _speed_ups(
+        "one that makes every arm slower is not worth it either",
+        "not_reproduced",
+        processes(0.5, 0.5, 0.5, 0.5),
+        processes(0.5, 0.5, 0.5, 0.5),
+    ),
+    _speed_ups(
+        "where no arm is told from 1 nothing is said",
+        "inconclusive",
+        processes(1.1, 0.9, 1.1, 0.9),
+        processes(1.5, 0.5, 1.2, 0.9),
+        verdict={"measured": "eager 0.99, compiled 0.95"},
+    ),
+    # Each pair has the ratio 1.25, and the pairs of a block differ by more: slower after faster, then the other way.
+    _speed_ups(
+        "a ratio that every pair agrees on is within the noise where the processes of an arm differ by more",
+        "inconclusive",
+        processes(1.25, 2.5, 2.5, 1.25),
+        processes(1.25, 2.5, 2.5, 1.25),
+        "no more than the noise: the placebo pair may differ by",
+        changed=processes(1.0, 2.0, 2.0, 1.0),
+    ),
+    _speed_ups(
+        "one pair gives no interval",
+        "inconclusive",
+        processes(2.0),
+        processes(2.0),
+        "1 processes give no interval",
+        changed=processes(1.0),
+        verdict={"measured": None},
+    ),
+    Scenario(
+        "an arm of several that was not measured blocks the claim, by name",
+        "speed_ups",
+        "blocked",
+        {"a": record(measurements={"eager_without": ONE, "eager_with": ONE})},
+        SPEED_UPS,
+        told=("debug/program", "'compiled_without'"),
+    ),
+]
+
+
 def _time(
     sentence: str,
     state: str,
@@ -1073,7 +1192,10 @@ SETTINGS = [
         verdict={"marks": []},
     ),
     _settings(
-        "none in force does not reproduce it", "not_reproduced", [setting("KMP_BLOCKTIME", state="not_in_force")], "0 of 2"
+        "none in force does not reproduce it",
+        "not_reproduced",
+        [setting("KMP_BLOCKTIME", state="not_in_force")],
+        "0 of 2",
     ),
     Scenario(
         "an environment without settings blocks the claim",
@@ -1216,6 +1338,7 @@ SCENARIOS = [
     *RANKING,
     *KERNELS,
     *RATIOS,
+    *SEVERAL,
     *TIMES,
     *QUOTIENTS,
     *SETTINGS,

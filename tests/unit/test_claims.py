@@ -88,6 +88,7 @@ def test_records_named_as_evidence_are_those_that_the_steps_write(tutorial: Clai
         *(f"debug/{program}_{variant}" for program in ("program", "compile_error", "accuracy") for variant in ("scalar", "vectorized")),
         "minify/accuracy",
         *(f"benchmark/{case}" for case in ("mobilebert_as_published", "mobilebert_default", "fused_pattern")),
+        *(f"benchmark/{case}_tuning" for case in ("mobilebert", "fused_pattern")),
         *(f"profile/{arm}_{variant}" for arm in ("eager", "compiled") for variant in ("as_published", "default")),
     }  # fmt: skip
 

@@ -21,10 +21,7 @@ CLAIMS = PROJECT / "workflow" / "claims" / "inductor_debug_cpu.yaml"
 def verdicts() -> dict[str, Verdict]:
     records = load_all(sorted(RECORDED.glob("*/*.json")))
     settings = [
-        setting(name)
-        for claim in load(CLAIMS).claims
-        if claim.id == "E1"
-        for name in claim.parameters["names"]
+        setting(name) for claim in load(CLAIMS).claims if claim.id == "E1" for name in claim.parameters["names"]
     ]
     return {one.id: one for one in judge(load(CLAIMS), records, environment(EPYC, settings=settings))}
 
@@ -96,6 +93,15 @@ def test_the_small_size_is_named_and_the_ratio_still_shown() -> None:
     speedup = verdicts()["B3"]
     assert speedup.reason.startswith("Batch 2 instead of the published 128, sequence length 32")
     assert isinstance(speedup.measured, float)
+
+
+def test_what_the_tuning_is_worth_is_told_of_each_arm_and_beside_the_threads_of_both() -> None:
+    worth = verdicts()["E2"]
+    arms = ["eager MobileBERT", "compiled MobileBERT", "the eager pattern", "the compiled pattern"]
+    assert [part.rsplit(" ", 1)[0] for part in str(worth.measured).split(", ")] == arms
+    assert all(f"{arm} " in worth.reason for arm in arms)
+    assert worth.reason.endswith("threads untuned: 2, tuned: 2.")
+    assert worth.evidence == ["benchmark/mobilebert_tuning", "benchmark/fused_pattern_tuning"]
 
 
 def test_another_cpu_is_named_and_the_time_still_shown() -> None:

@@ -21,9 +21,18 @@ NARROW = [[1.001], [1.002], [1.0], [1.001], [1.002]]
 WIDE = [[1.0], [1.5], [1.2], [1.1], [1.4]]
 
 
-def stop(eager: list[list[float]], *, elapsed_s: float = 10, last_process_s: float = 5, **changes: float) -> str | None:
+def stop(eager: list[list[float]], *, elapsed_s: float = 10, next_s: float = 5, **changes: float) -> str | None:
     sampling = dataclasses.replace(SAMPLING, **changes)
-    return stopped_by(sampling, eager, [[1.0]] * len(eager), elapsed_s=elapsed_s, last_process_s=last_process_s)
+    return asked(sampling, eager, [[1.0]] * len(eager), elapsed_s=elapsed_s, next_s=next_s)
+
+
+def asked(
+    sampling: Sampling, eager: list[list[float]], other: list[list[float]], *, elapsed_s: float = 0, next_s: float = 0
+) -> str | None:
+    def half_width() -> float:
+        return ratio_interval(eager, other).half_width
+
+    return stopped_by(sampling, len(eager), half_width, elapsed_s=elapsed_s, next_s=next_s)
 
 
 def test_sampling_stops_at_the_least_number_of_processes_when_the_interval_is_narrow() -> None:
@@ -49,8 +58,8 @@ def test_sampling_stops_at_the_largest_number_of_processes() -> None:
 
 
 def test_sampling_stops_when_the_next_process_would_overrun_the_budget() -> None:
-    assert stop(WIDE[:3], elapsed_s=80, last_process_s=20) is None
-    assert stop(WIDE[:3], elapsed_s=80, last_process_s=21) == "budget"
+    assert stop(WIDE[:3], elapsed_s=80, next_s=20) is None
+    assert stop(WIDE[:3], elapsed_s=80, next_s=21) == "budget"
 
 
 def test_the_interval_is_named_when_the_budget_is_spent_as_well() -> None:
@@ -62,18 +71,19 @@ def test_two_recorded_processes_of_a_busy_machine_do_not_give_a_narrow_interval(
     eager, inductor = ([answer["arms"][arm]["values"] for answer in answers] for arm in ("eager", "inductor"))
     sampling = dataclasses.replace(SAMPLING, min_processes=2)
 
-    assert stopped_by(sampling, eager, inductor, elapsed_s=10, last_process_s=5) is None
-    assert stopped_by(sampling, eager, eager, elapsed_s=10, last_process_s=5) == "interval"
+    assert asked(sampling, eager, inductor) is None
+    assert asked(sampling, eager, eager) == "interval"
 
 
 def test_the_processes_that_are_due_in_any_case_share_what_is_left_of_the_budget() -> None:
-    assert time_allowed(SAMPLING, 0, elapsed_s=0) == pytest.approx(100 / 3)
-    assert time_allowed(SAMPLING, 1, elapsed_s=40) == pytest.approx(30)
-    assert time_allowed(SAMPLING, 2, elapsed_s=40) == pytest.approx(60)
+    assert time_allowed(SAMPLING, 3, elapsed_s=0) == pytest.approx(100 / 3)
+    assert time_allowed(SAMPLING, 2, elapsed_s=40) == pytest.approx(30)
+    assert time_allowed(SAMPLING, 1, elapsed_s=40) == pytest.approx(60)
 
 
 def test_a_further_process_may_use_all_that_is_left() -> None:
-    assert time_allowed(SAMPLING, 4, elapsed_s=90) == pytest.approx(10)
+    assert time_allowed(SAMPLING, 0, elapsed_s=90) == pytest.approx(10)
+    assert time_allowed(SAMPLING, -1, elapsed_s=90) == pytest.approx(10)
 
 
 def test_a_spent_budget_allows_nothing_more() -> None:
@@ -91,7 +101,7 @@ def test_stopping_at_the_first_narrow_interval_costs_little_coverage_when_the_fi
         eager, inductor = world(generator, processes=10, rounds=20, ratio=2.0, layout=0.02)
         for processes in range(least, 11):
             samples = eager[:processes], inductor[:processes]
-            if stopped_by(sampling, *samples, elapsed_s=0, last_process_s=0) is not None:
+            if asked(sampling, *samples) is not None:
                 held += ratio_interval(*samples).holds(2.0)
                 break
 

@@ -15,11 +15,19 @@ from cpulab.measure.step import CASES, observed, sample
 from cpulab.records import schema_problem
 
 DATA = Path(__file__).parents[1] / "data" / "measure"
+ATTESTATION = {"in_force": 15, "impossible": "", "seconds": 0.02}
 SAMPLING = Sampling(budget_s=100, min_processes=2, max_processes=3, warmup=5, rounds=20, half_width=0.02)
 
 
 def answers() -> list[dict[str, Any]]:
-    return [json.loads((DATA / f"fused_pattern_{cache}.json").read_text()) for cache in ("cold", "warm")]
+    return [tuned(cache) for cache in ("cold", "warm")]
+
+
+def tuned(cache: str) -> dict[str, Any]:
+    """Return what the bench makes of a tuned worker's answer."""
+    answer = json.loads((DATA / f"fused_pattern_{cache}.json").read_text())
+    del answer["attested"]
+    return answer | {"attestation": ATTESTATION}
 
 
 class RecordedBench:
@@ -38,7 +46,10 @@ class RecordedBench:
     def new_cache(self) -> dict[str, str]:
         return {"TORCHINDUCTOR_CACHE_DIR": str(self.scratch.resolve() / f"cache{len(self.stages)}")}
 
-    def worker(self, _module: str, asked: dict[str, Any], *, variables: dict[str, str], timeout_s: float) -> Any:
+    def worker(
+        self, _module: str, asked: dict[str, Any], *, variables: dict[str, str], timeout_s: float, tuned: bool
+    ) -> Any:
+        assert tuned
         assert timeout_s > self.preset.benchmark.budget_s
         self.asked.append(asked)
         self.variables.append(variables)
@@ -121,6 +132,7 @@ def test_the_record_says_what_was_built_how_it_compares_and_why_sampling_stopped
     assert seen["stopped_by"] == "budget"
     assert (seen["first_call_caches"], seen["inductor_cache"]) == (["cold", "warm"], ["miss", "hit"])
     assert [one["process"] for one in seen["round_orders"]] == [0, 1]
+    assert seen["attestations"] == [{"process": 0, **ATTESTATION}, {"process": 1, **ATTESTATION}]
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
@@ -167,6 +179,6 @@ def test_what_is_observed_fits_the_schema_of_records() -> None:
 def test_the_budgets_of_a_preset_leave_time_for_its_least_number_of_processes(preset: str) -> None:
     sizes = load_preset(preset)
 
-    for sampling in (sizes.benchmark, sizes.pattern):
+    for sampling in (sizes.benchmark, sizes.pattern, sizes.tuning, sizes.pattern_tuning):
         assert sampling.min_processes <= sampling.max_processes
         assert sampling.rounds % 2 == 0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from simulated_machine import world
+from simulated_machine import pairs, world
 
-from cpulab.statistics import Interval, centre, ratio_interval
+from cpulab.statistics import Interval, centre, placebo_between_processes, ratio_between_processes, ratio_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Samples = list[list[float]]
 
@@ -108,3 +112,100 @@ def test_an_interval_holds_its_ends_and_nothing_beyond() -> None:
 def test_samples_that_give_no_interval_are_refused(above: Samples, below: Samples, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         ratio_interval(above, below)
+
+
+# Processes of both arms alike; of one arm noisier, as threads that the kernel may move are; a machine that gets slower.
+MACHINES: dict[str, Any] = {
+    "alike": {"layouts": (0.01, 0.01)},
+    "one arm noisier": {"layouts": (0.1, 0.01)},
+    "drifting": {"layouts": (0.03, 0.01), "drift": 0.02},
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("number", [2, 4, 8])
+def test_the_interval_of_pairs_of_processes_holds_the_true_ratio_in_95_of_100_simulated_machines(
+    number: int, machine: str
+) -> None:
+    generator = np.random.default_rng(number)
+    machines = 600
+    held = sum(
+        ratio_between_processes(*pairs(generator, pairs=number, ratio=1.3, **MACHINES[machine])).holds(1.3)
+        for _ in range(machines)
+    )
+
+    # A drift that alternates between pairs widens the interval: too careful, and never too narrow.
+    assert 0.93 <= held / machines <= (1 if machine == "drifting" else 0.975)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("number", [2, 4, 8])
+def test_an_effect_that_is_not_there_is_hardly_ever_beyond_the_noise_between_processes(
+    number: int, machine: str
+) -> None:
+    generator = np.random.default_rng(number)
+    machines, beyond = 600, 0
+    for _ in range(machines):
+        arms = pairs(generator, pairs=number, ratio=1.0, **MACHINES[machine])
+        ratio, noise = ratio_between_processes(*arms), placebo_between_processes(*arms)
+        is_beyond = abs(math.log(ratio.estimate)) > max(math.log(noise.high), -math.log(noise.low))
+        beyond += not ratio.holds(1) and is_beyond
+
+    assert beyond / machines <= 0.04
+
+
+def test_the_placebo_of_processes_has_the_spread_of_their_ratio_whichever_arm_is_the_noisier() -> None:
+    generator = np.random.default_rng(7)
+    for layouts in ((0.1, 0.01), (0.01, 0.1)):
+        found = [pairs(generator, pairs=8, ratio=1.3, layouts=layouts) for _ in range(500)]
+        widths = [
+            np.mean([math.log(one.high / one.low) for one in (statistic(*arms) for arms in found)])
+            for statistic in (ratio_between_processes, placebo_between_processes)
+        ]
+        assert widths[0] == pytest.approx(widths[1], rel=0.1)
+
+
+def test_each_process_counts_by_its_median_however_many_samples_it_took() -> None:
+    interval = ratio_between_processes([[2.0, 2.0, 9.0], [4.0]], [[1.0, 1.0, 7.0, 0.1, 1.0], [2.0, 2.0]])
+
+    assert interval == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_the_placebo_takes_an_arm_over_itself_and_a_steady_drift_out_of_both() -> None:
+    # Slower by a tenth a process: denominator, numerator, numerator, denominator, then the mirror image.
+    slower = [[1.1**place] for place in range(8)]
+    denominator = [slower[place] for place in (0, 3, 5, 6)]
+    numerator = [[3 * slower[place][0]] for place in (1, 2, 4, 7)]
+
+    assert ratio_between_processes(numerator, denominator).estimate == pytest.approx(3.0)
+    assert placebo_between_processes(numerator, denominator).estimate == pytest.approx(1.0)
+
+
+def test_a_difference_between_the_processes_of_either_arm_is_noise() -> None:
+    same, other = [[1.0], [1.0]], [[1.0], [1.2]]
+
+    assert placebo_between_processes(same, same) == pytest.approx((1.0, 1.0, 1.0))
+    assert placebo_between_processes(other, same).high > 1.2
+    assert placebo_between_processes(same, other).low < 1 / 1.2
+
+
+@pytest.mark.parametrize("statistic", [ratio_between_processes, placebo_between_processes])
+@pytest.mark.parametrize(
+    ("above", "below", "problem"),
+    [
+        ([], [], "0 processes"),
+        ([[1.0], [1.0]], [[1.0]], "2 processes sampled one arm and 1 the other"),
+        ([[1.0], []], [[1.0], [1.0]], "no sample"),
+        ([[1.0], [1.0]], [[1.0], [-1.0]], "not a positive number"),
+    ],
+)
+def test_pairs_of_processes_that_give_no_interval_are_refused(
+    statistic: Callable[..., Interval], above: Samples, below: Samples, problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        statistic(above, below)
+
+
+def test_a_placebo_takes_whole_blocks() -> None:
+    with pytest.raises(ValueError, match="3 pairs of processes are not blocks of two"):
+        placebo_between_processes([[1.0]] * 3, [[1.0]] * 3)

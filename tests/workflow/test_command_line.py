@@ -81,6 +81,16 @@ def test_a_launched_command_gets_the_tuned_variables_and_none_of_the_callers(env
 
 
 @pytest.mark.torch
+def test_a_command_launched_untuned_gets_none_of_the_tuned_variables_and_no_binding(environment: Path) -> None:
+    program = "import json, os; print(json.dumps([dict(os.environ), sorted(os.sched_getaffinity(0))]))"
+    done = cpulab("launch", "--untuned", str(environment), "--", "python", "-c", program, OMP_NUM_THREADS="97")
+    assert done.returncode == 0, done.stderr
+    seen, cpus = json.loads(done.stdout)
+    assert not set(json.loads(environment.read_text())["variables"]) & set(seen)
+    assert cpus == sorted(os.sched_getaffinity(0))
+
+
+@pytest.mark.torch
 def test_a_launched_command_is_bound_as_planned(environment: Path) -> None:
     program = "import os; print(sorted(os.sched_getaffinity(0)))"
     done = cpulab("launch", str(environment), "--", "python", "-c", program)

@@ -41,7 +41,13 @@ DEBUG_CASES = [
     for experiment in ["program", "compile_error", "accuracy"]
     for variant in ["scalar", "vectorized"]
 ]
-BENCHMARK_CASES = ["mobilebert_as_published", "mobilebert_default", "fused_pattern"]
+BENCHMARK_CASES = [
+    "mobilebert_as_published",
+    "mobilebert_default",
+    "fused_pattern",
+    "mobilebert_tuning",
+    "fused_pattern_tuning",
+]
 PROFILE_CASES = [
     f"{arm}_{variant}"
     for variant in ["as_published", "default"]

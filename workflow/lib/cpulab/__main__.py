@@ -33,7 +33,7 @@ def _build(arguments: argparse.Namespace) -> int:
 def _launch(arguments: argparse.Namespace) -> int:
     from cpulab.host.launch import exec_measured, load_environment
 
-    exec_measured(load_environment(arguments.environment), arguments.command)
+    exec_measured(load_environment(arguments.environment), arguments.command, tuned=not arguments.untuned)
 
 
 def _observe_environment(cores: int, results: Path) -> dict[str, Any]:
@@ -166,6 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
 
     launch = commands.add_parser("launch", help="run a command in the measured environment, tuned and bound")
+    launch.add_argument("--untuned", action="store_true", help="without the tuned variables and without binding")
     launch.add_argument("environment", type=Path, metavar="ENVIRONMENT.json")
     launch.add_argument("command", nargs="+", metavar="COMMAND", help="after --; `python` is the measured one")
     launch.set_defaults(run=_launch)

@@ -61,6 +61,8 @@ class Preset:
     model: ModelSize
     benchmark: Sampling
     pattern: Sampling
+    tuning: Sampling
+    pattern_tuning: Sampling
     profile: Profiling
     minify: Minifying
 
@@ -94,6 +96,8 @@ def load_preset(name: str) -> Preset:
         model=ModelSize(**data["model"]),
         benchmark=Sampling(**data["benchmark"]),
         pattern=Sampling(**data["pattern"]),
+        tuning=Sampling(**data["tuning"]),
+        pattern_tuning=Sampling(**data["pattern_tuning"]),
         profile=Profiling(**data["profile"]),
         minify=Minifying(**data["minify"]),
     )

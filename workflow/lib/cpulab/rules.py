@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cpulab.claims import ENVIRONMENT
-from cpulab.statistics import centre, ratio_interval
+from cpulab.statistics import centre, placebo_between_processes, ratio_between_processes, ratio_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -364,17 +364,11 @@ def ratio(claim: Claim, evidence: Evidence) -> Finding:
     )
     interval = _interval(ratio_interval, numerator, denominator)
     # The placebo is the numerator's arm again: whatever it differs by is noise.
-    noise = _interval(ratio_interval, placebo, numerator)
-    floor = max(math.log(noise.high), -math.log(noise.low) if noise.low > 0 else math.inf)
+    why = _unresolved(interval, _interval(ratio_interval, placebo, numerator))
     published, tolerance = claim.published["value"], claim.parameters["tolerance"]
     state: State
-    if interval.holds(1):
-        state, why = "inconclusive", "the interval does not tell it from 1"
-    elif abs(math.log(interval.estimate)) <= floor:
-        state, why = (
-            "inconclusive",
-            f"no more than the noise: the placebo pair may differ by {_percent(math.expm1(floor))}",
-        )
+    if why:
+        state = "inconclusive"
     elif (interval.estimate > 1) != (published > 1):
         state, why = "not_reproduced", f"the other direction than the published {published:.3f}"
     elif not _is_near(published, interval, tolerance):
@@ -385,6 +379,41 @@ def ratio(claim: Claim, evidence: Evidence) -> Finding:
         state, why = "reproduced", f"the published {published:.3f} is within {_percent(tolerance)} of the interval"
     told = f"{interval.estimate:.3f} (95 % interval {interval.low:.3f} to {interval.high:.3f})"
     return Finding(state, interval.estimate, sentence(told, why), interval.low, _finite(interval.high))
+
+
+def speed_ups(claim: Claim, evidence: Evidence) -> Finding:
+    """Judge what one change makes of several arms, each sampled by processes with it and without it.
+
+    All faster is reproduced; some of them partly, whatever the others are; none, and one slower, not_reproduced. Faster
+    and slower: resolved by the interval and beyond the noise between processes.
+    """
+    found, told, ratios = [], [], []
+    for arm in claim.parameters["arms"]:
+        samples = evidence.samples(arm["numerator"]), evidence.samples(arm["denominator"])
+        interval = _interval(ratio_between_processes, *samples)
+        unresolved = _unresolved(interval, _interval(placebo_between_processes, *samples))
+        found.append(unresolved or ("faster" if interval.estimate > 1 else "slower"))
+        told.append(f"{arm['words']} {interval.estimate:.3f} ({interval.low:.3f} to {interval.high:.3f}), {found[-1]}")
+        ratios.append(f"{arm['words']} {interval.estimate:.2f}")
+    state: State = "inconclusive"
+    if set(found) == {"faster"}:
+        state = "reproduced"
+    elif "faster" in found:
+        state = "partly"
+    elif "slower" in found:
+        state = "not_reproduced"
+    head = f"{claim.parameters['words']}, with its 95 % interval: {told[0]}"
+    return Finding(state, ", ".join(ratios), sentence(head, *told[1:], _also(claim, evidence)))
+
+
+def _unresolved(interval: Interval, noise: Interval) -> str:
+    """Return why a ratio is not told from 1, given the placebo's; empty where it is."""
+    if interval.holds(1):
+        return "the interval does not tell it from 1"
+    floor = max(math.log(noise.high), -math.log(noise.low) if noise.low > 0 else math.inf)
+    if abs(math.log(interval.estimate)) <= floor:
+        return f"no more than the noise: the placebo pair may differ by {_percent(math.expm1(floor))}"
+    return ""
 
 
 def _interval(statistic: Callable[..., Interval], *arms: list[list[float]]) -> Interval:
@@ -525,6 +554,7 @@ RULES: dict[str, Callable[[Claim, Evidence], Finding]] = {
     "equal_between": equal_between,
     "ranking": ranking,
     "ratio": ratio,
+    "speed_ups": speed_ups,
     "quotient": quotient,
     "time_shown": time_shown,
     "found_by": found_by,

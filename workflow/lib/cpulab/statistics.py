@@ -64,6 +64,57 @@ def ratio_interval(numerator: Processes, denominator: Processes, confidence: flo
     return _over_processes(centres, confidence)
 
 
+def ratio_between_processes(numerator: Processes, denominator: Processes, confidence: float = 0.95) -> Interval:
+    """Return numerator over denominator, two arms sampled by different processes that ran in pairs.
+
+    ``numerator[i]`` and ``denominator[i]`` are the positive samples of the two processes of pair ``i``, which ran one
+    after the other, as many as each took. No round holds both arms, so that no sample has a partner: each process is
+    summed up by its median, and a pair by the logarithm of the ratio of its two medians. The interval is Student's t
+    over pairs, as in `ratio_interval`.
+
+    Pairs, and not two independent groups of processes: what slows the machine for minutes slows both processes of a
+    pair and cancels, and where nothing does, pairing costs degrees of freedom and no truth. Pairs share no process, so
+    that they are replicates. With the arms in balanced order within the pairs, what is left of a steady drift has
+    alternating signs: it widens the interval and does not move it. Simulated in tests/unit/test_statistics.py.
+
+    Raises:
+        ValueError: fewer than two pairs, a process without partner or sample, a value that is not a positive number.
+
+    """
+    above, below = _log_medians_of_pairs(numerator, denominator)
+    return _over_processes([one - other for one, other in zip(above, below, strict=True)], confidence)
+
+
+def placebo_between_processes(numerator: Processes, denominator: Processes, confidence: float = 0.95) -> Interval:
+    """Return an arm over itself, from different processes: the noise floor of `ratio_between_processes`.
+
+    Of the same samples, in blocks of two pairs: the two processes of one arm in a block differ by noise alone. The
+    denominator's first is taken over its second, and the numerator's second over its first, so that a steady drift is
+    balanced here as well as in the ratio. A ratio has the noise of one process of each arm in every pair, and so have
+    these on average, whichever of the arms is the noisier.
+
+    Raises:
+        ValueError: as `ratio_between_processes`, and for an odd number of pairs.
+
+    """
+    if len(numerator) % 2:
+        raise ValueError(f"{len(numerator)} pairs of processes are not blocks of two")
+    above, below = _log_medians_of_pairs(numerator, denominator)
+    noise = [above[first + 1] - above[first] for first in range(0, len(above), 2)]
+    noise += [below[first] - below[first + 1] for first in range(0, len(below), 2)]
+    return _over_processes(noise, confidence)
+
+
+def _log_medians_of_pairs(numerator: Processes, denominator: Processes) -> tuple[list[float], list[float]]:
+    if len(numerator) != len(denominator):
+        raise ValueError(f"{len(numerator)} processes sampled one arm and {len(denominator)} the other")
+    return _log_medians(numerator), _log_medians(denominator)
+
+
+def _log_medians(processes: Processes) -> list[float]:
+    return [float(np.log(np.median(values))) for values in _checked(processes)]
+
+
 def centre(processes: Processes, confidence: float = 0.95) -> Interval:
     """Return the typical value of one arm: over processes, of each process's median.
 
@@ -74,7 +125,7 @@ def centre(processes: Processes, confidence: float = 0.95) -> Interval:
         ValueError: as `ratio_interval`.
 
     """
-    return _over_processes([float(np.log(np.median(values))) for values in _checked(processes)], confidence)
+    return _over_processes(_log_medians(processes), confidence)
 
 
 def _checked(processes: Processes) -> list[np.ndarray]:

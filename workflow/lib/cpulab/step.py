@@ -103,6 +103,7 @@ class Bench:
         variables: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         timeout_s: float = 600,
+        tuned: bool = True,
     ) -> Completed:
         """Run ``command`` in the measured environment, its output in the log, and return how it ended."""
         completed = run_measured(
@@ -111,6 +112,7 @@ class Bench:
             variables=variables,
             cwd=cwd or self.scratch,
             timeout_s=timeout_s,
+            tuned=tuned,
             running=self.running,
         )
         # One note: a step may run several commands at a time.
@@ -138,12 +140,14 @@ class Bench:
         *,
         variables: Mapping[str, str] | None = None,
         timeout_s: float = 600,
+        tuned: bool = True,
     ) -> dict[str, Any]:
         """Run ``python -m module ARGUMENTS.json ANSWER.json`` in the measured environment and return its answer.
 
         The worker reads a JSON object from its first argument and writes one to its second. Where it attested itself
         (`cpulab.host.attest.facts` as ``attested`` in its answer), the settings it found are compared with the
-        environment's, and ``attestation`` takes the place of ``attested``: ``{in_force, impossible, seconds}``.
+        environment's, and ``attestation`` takes the place of ``attested``: ``{in_force, impossible, seconds}``. Started
+        untuned, it has nothing to be compared with, and the facts stay.
 
         Raises:
             ProcessFailed: it ended otherwise than with 0, or left no answer.
@@ -158,11 +162,12 @@ class Bench:
             ["python", "-m", module, str(asked.resolve()), str(answer.resolve())],
             variables=variables,
             timeout_s=timeout_s,
+            tuned=tuned,
         )
         if completed.returncode != 0 or not answer.exists():
             raise ProcessFailed(module, completed.ending, self.log)
         found: dict[str, Any] = json.loads(answer.read_text())
-        if "attested" in found:
+        if tuned and "attested" in found:
             effective = settings.effective_kmp(completed.stderr + completed.stdout)
             facts = found.pop("attested")
             rows = settings.compare(facts, effective, self.environment)

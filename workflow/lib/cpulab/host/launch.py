@@ -1,4 +1,4 @@
-"""How a measured process is started: tuned variables and binding first, then exec."""
+"""How a measured process is started: tuned variables and binding first, then exec; or untuned, as a user would."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -37,10 +37,10 @@ class Environment:
     variables: dict[str, str]
     cpus: list[int]
     memory_nodes: list[int]
-    memory_refused: dict[str, str] | None
-    not_in_force: list[str]
     sha256: str
     path: Path
+    memory_refused: dict[str, str] | None = None
+    not_in_force: list[str] = field(default_factory=list)
 
     @property
     def isa_trials(self) -> Path:
@@ -85,18 +85,24 @@ def load_environment(path: Path) -> Environment:
     )
 
 
-def measured_variables(environment: Environment, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a measured process: inherited ones less foreign settings, then the tuned ones."""
+def measured_variables(environment: Environment, inherited: Mapping[str, str], *, tuned: bool = True) -> dict[str, str]:
+    """Return the variables of a measured process: inherited ones less foreign settings, then the tuned ones.
+
+    ``tuned`` False leaves the tuned ones out, as for a user who types ``python bench.py``.
+    """
     kept = {
         name: value
         for name, value in inherited.items()
         if not name.startswith(FOREIGN_PREFIXES) and name not in FOREIGN_NAMES
     }
-    return {**kept, "PYTHONPATH": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1", **environment.variables}
+    kept |= {"PYTHONPATH": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, **environment.variables} if tuned else kept
 
 
-def exec_measured(environment: Environment, command: Sequence[str]) -> NoReturn:
+def exec_measured(environment: Environment, command: Sequence[str], *, tuned: bool = True) -> NoReturn:
     """Bind this process as planned and become ``command``. ``python`` as its first word is the measured interpreter.
+
+    ``tuned`` False starts it without the tuned variables and binds nothing: it may run where this process may.
 
     Raises:
         BindingRefused: the kernel refuses the CPUs or the memory nodes.
@@ -105,11 +111,12 @@ def exec_measured(environment: Environment, command: Sequence[str]) -> NoReturn:
     """
     from cpulab.host import binding
 
-    if environment.not_in_force:
-        raise SettingsNotInForce(environment.not_in_force)
-    binding.bind(environment.cpus, environment.memory_nodes if environment.memory_refused is None else None)
+    if tuned:
+        if environment.not_in_force:
+            raise SettingsNotInForce(environment.not_in_force)
+        binding.bind(environment.cpus, environment.memory_nodes if environment.memory_refused is None else None)
     program = environment.python if command[0] == "python" else command[0]
-    os.execvpe(program, [program, *command[1:]], measured_variables(environment, os.environ))
+    os.execvpe(program, [program, *command[1:]], measured_variables(environment, os.environ, tuned=tuned))
 
 
 @dataclass(frozen=True)
@@ -140,9 +147,10 @@ def run_measured(
     variables: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout_s: float,
+    tuned: bool = True,
     running: set[int] | None = None,
 ) -> Completed:
-    """Run ``command`` under the launcher and return how it ended, whatever its exit status.
+    """Run ``command`` under the launcher, tuned or not, and return how it ended, whatever its exit status.
 
     ``variables`` are set for the command alone (by env(1), after the tuned ones), so that a log shows them. Its process
     tree ends with this call: on the time-out, on Ctrl-C and on any other exception. Its process group is in ``running``
@@ -151,7 +159,8 @@ def run_measured(
     settings = [f"{name}={value}" for name, value in (variables or {}).items()]
     program = [environment.python if word == "python" and place == 0 else word for place, word in enumerate(command)]
     inner = ["env", *settings, *program] if settings else program
-    full = [sys.executable, "-m", "cpulab", "launch", str(environment.path.resolve()), "--", *inner]
+    launch = [sys.executable, "-m", "cpulab", "launch", *([] if tuned else ["--untuned"])]
+    full = [*launch, str(environment.path.resolve()), "--", *inner]
     start = time.monotonic()
     timed_out = False
     with subprocess.Popen(

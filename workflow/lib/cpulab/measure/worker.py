@@ -58,7 +58,9 @@ def take(
 
 
 def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure one process as ``asked``: subject, freezing, warmup, rounds, first_round, deadline.
+    """Measure one process as ``asked``: subject, arms, freezing, warmup, rounds, first_round, deadline.
+
+    ``arms``: "eager" and "inductor", and "placebo", which is eager again, where it is asked for.
 
     The first calls of eager and of the compiled function are the correctness check's; eager's counts as its first
     warm-up and the compiled one's is the time to compile.
@@ -73,11 +75,12 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     subject = subjects.build(asked["subject"])
     function, arguments = subject.function, subject.arguments
     compiled = torch.compile(function)
-    arms: dict[str, Callable[[], Any]] = {
+    calls: dict[str, Callable[[], Any]] = {
         "eager": lambda: function(**arguments),
         "inductor": lambda: compiled(**arguments),
         "placebo": lambda: function(**arguments),
     }
+    arms = {name: calls[name] for name in asked["arms"]}
     with torch.no_grad():
         start = time.perf_counter()
         expected = arms["eager"]()

@@ -46,6 +46,10 @@ BENCHMARKS = {
     "benchmark/mobilebert_default": "MobileBERT, today's default",
     "benchmark/fused_pattern": "The pattern add, add, mul, add",
 }
+TUNINGS = {
+    "benchmark/mobilebert_tuning": "MobileBERT, today's default, untuned over tuned",
+    "benchmark/fused_pattern_tuning": "The pattern add, add, mul, add, untuned over tuned",
+}
 WEIGHTS = {
     "published": None,
     "seeded": "The weights are random (seeded), because the published ones could not be had. The architecture is the "
@@ -83,6 +87,7 @@ def render(
 
     claims = verdicts["claims"]
     benchmarks = [views.benchmark(case(name), views.published_ratio(name, claims)) for name in BENCHMARKS]
+    tunings = [views.tuning(case(name)) for name in TUNINGS]
     script = (STATIC / "report.js").read_text(encoding="utf-8")
     page = _jinja().get_template("report.html.j2")
     return page.render(
@@ -104,8 +109,9 @@ def render(
         minifier_figure=views.minifier_figure(case("minify/accuracy")),
         headline=benchmarks[0],
         benchmarks=benchmarks,
-        benchmark_titles=BENCHMARKS,
-        ratio_figure=views.ratio_figure(benchmarks, BENCHMARKS),
+        tunings=tunings,
+        benchmark_titles=BENCHMARKS | TUNINGS,
+        ratio_figure=views.ratio_figure([*benchmarks, *tunings], BENCHMARKS | TUNINGS),
         counts=views.call_counts(
             next((claim["published"]["counts"] for claim in claims if "counts" in claim["published"]), {}),
             case("profile/eager_as_published"),
@@ -174,7 +180,11 @@ def _conditions(
     """Return what the numbers hold for: where, when, with what."""
     host = {name: field["value"] for name, field in environment["host"].items()}
     plan = environment["plan"]
-    bound = f"memory node {quantities.ranges(plan['memory_nodes'])}" if plan["memory_refused"] is None else "memory not bound"
+    bound = (
+        f"memory node {quantities.ranges(plan['memory_nodes'])}"
+        if plan["memory_refused"] is None
+        else "memory not bound"
+    )
     period = views.period(records.values())
     memory = host.get("memory_bytes")
     preset = verdicts["preset"]

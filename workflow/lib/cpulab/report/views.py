@@ -10,18 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from cpulab.report import figures
 from cpulab.report.quantities import interval, quantity
-from cpulab.statistics import centre, ratio_interval
+from cpulab.statistics import centre, placebo_between_processes, ratio_between_processes, ratio_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from markupsafe import Markup
 
     from cpulab.records import Artifact, Measurement, Record
+    from cpulab.statistics import Interval
 
 LOG_LINES = 30
 ARMS = ("eager", "inductor", "placebo")
+UNTUNED = {
+    "openmp_runtime": "OpenMP runtime, untuned",
+    "malloc": "malloc, untuned",
+    "torch_threads": "Threads, untuned",
+    "cpus": "CPUs of each thread, untuned",
+    "memory_policy": "Memory policy, untuned",
+}
 RECORD_NAME = re.compile(r"[a-z0-9_]+/[a-z0-9_]+")
 
 
@@ -94,6 +102,37 @@ class Benchmark:
     placebo: figures.Ratio | None
     figure: Markup | None
     others: list[tuple[str, str, str]]
+
+    @property
+    def ratios(self) -> list[figures.Ratio]:
+        """Those that there are."""
+        return [one for one in (self.ratio, self.placebo) if one is not None]
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What the tuned environment is worth to one arm: its times without and with it, their ratio and its placebo."""
+
+    name: str
+    untuned: figures.Arm
+    tuned: figures.Arm
+    ratio: figures.Ratio
+    placebo: figures.Ratio | None
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A benchmark of processes started untuned and tuned: the arms, and what was in force in the untuned ones."""
+
+    shown: Shown
+    arms: list[Worth]
+    untuned: list[tuple[str, list[Any]]]
+    others: list[tuple[str, str, str]]
+
+    @property
+    def ratios(self) -> list[figures.Ratio]:
+        """Those of the arms, then their placebos."""
+        return [one.ratio for one in self.arms] + [one.placebo for one in self.arms if one.placebo is not None]
 
 
 @dataclass(frozen=True)
@@ -236,14 +275,27 @@ def benchmark(shown: Shown, published: float | None) -> Benchmark:
         ratio = _ratio("eager / inductor", taken["eager"], taken["inductor"], published)
     if "eager" in taken and "placebo" in taken:
         placebo = replace(_ratio("placebo", taken["eager"], taken["placebo"], None), colour=2)
-    others = [
-        (label(name), *_range(values, one.unit))
-        for one in (record.measurements if record else [])
-        if one.name not in ARMS
-        for name, values in _groups(one, shown.seen).items()
-        if values
-    ]
-    return Benchmark(shown, arms, ratio, placebo, figure, others)
+    return Benchmark(shown, arms, ratio, placebo, figure, _others(shown, ARMS))
+
+
+def tuning(shown: Shown) -> Tuning:
+    """Return what the tuned environment is worth to each arm of a benchmark of both start kinds."""
+    record = shown.record
+    arms, names = [], []
+    for colour, arm in enumerate(("eager", "inductor")):
+        names += [f"{arm}_untuned", f"{arm}_tuned"]
+        untuned, tuned = (record.measurement(name) if record else None for name in names[-2:])
+        if untuned and tuned and _values(untuned) and _values(tuned):
+            ratio = _ratio(arm, untuned, tuned, None, ratio_between_processes)
+            try:
+                noise = placebo_between_processes(_samples(untuned), _samples(tuned))
+                placebo = figures.Ratio(f"placebo of {arm}", *noise, colour=2)
+            except ValueError:  # one pair, or half a block
+                placebo = None
+            arms.append(Worth(arm, _arm(untuned), _arm(tuned), replace(ratio, colour=colour), placebo))
+    rows = shown.seen.get("untuned") or []
+    in_force = [(words, list(dict.fromkeys(row[column] for row in rows))) for column, words in UNTUNED.items()]
+    return Tuning(shown, arms, in_force, _others(shown, names))
 
 
 def published_ratio(name: str, claims: Iterable[Mapping[str, Any]]) -> float | None:
@@ -311,13 +363,9 @@ def minifier_figure(shown: Shown) -> Markup | None:
     return figures.steps("minifier-steps", "Nodes of the graph, step by step", rows)
 
 
-def ratio_figure(benchmarks: Iterable[Benchmark], titles: Mapping[str, str]) -> Markup | None:
-    """Draw the ratio of every benchmark, and its placebo's, on one axis."""
-    groups = [
-        (titles[one.shown.name], [ratio for ratio in (one.ratio, one.placebo) if ratio is not None])
-        for one in benchmarks
-    ]
-    shown = [group for group in groups if group[1]]
+def ratio_figure(benchmarks: Iterable[Benchmark | Tuning], titles: Mapping[str, str]) -> Markup | None:
+    """Draw the ratios of every benchmark, and their placebos', on one axis."""
+    shown = [(titles[one.shown.name], one.ratios) for one in benchmarks if one.ratios]
     return figures.ratios("ratios", "Ratios of times", shown, "same speed") if shown else None
 
 
@@ -368,13 +416,30 @@ def _arm(measurement: Measurement) -> figures.Arm:
     return figures.Arm(measurement.name, samples, middle.estimate, middle.low, middle.high)
 
 
-def _ratio(name: str, numerator: Measurement, denominator: Measurement, published: float | None) -> figures.Ratio:
+def _ratio(
+    name: str,
+    numerator: Measurement,
+    denominator: Measurement,
+    published: float | None,
+    statistic: Callable[..., Interval] = ratio_interval,
+) -> figures.Ratio:
     try:
-        ratio = ratio_interval(_samples(numerator), _samples(denominator))
+        ratio = statistic(_samples(numerator), _samples(denominator))
     except ValueError:
         value = statistics.median(_values(numerator)) / statistics.median(_values(denominator))
         return figures.Ratio(name, value, None, None, published)
     return figures.Ratio(name, ratio.estimate, ratio.low, ratio.high, published)
+
+
+def _others(shown: Shown, arms: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return what was measured besides the arms: its name, its median and its range, for a reader."""
+    return [
+        (label(name), *_range(values, one.unit))
+        for one in (shown.record.measurements if shown.record else [])
+        if one.name not in arms
+        for name, values in _groups(one, shown.seen).items()
+        if values
+    ]
 
 
 def _groups(measurement: Measurement, seen: Mapping[str, Any]) -> dict[str, list[float]]:
