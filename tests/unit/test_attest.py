@@ -170,5 +170,5 @@ def test_a_measured_process_that_lost_a_setting_fails_its_step_and_names_it(tune
             "subject": {"kind": "program", "program": "fused_pattern", "seed": 0}, "freezing": False, "warmup": 1,
             "rounds": 2, "first_round": 0, "deadline": 0.0,
         }  # fmt: skip
-        with pytest.raises(SettingsNotInForce, match="MALLOC_CONF dirty_decay_ms .wanted -1, found 10000"):
+        with pytest.raises(SettingsNotInForce, match=r"MALLOC_CONF dirty_decay_ms .wanted -1, found 10000"):
             bench.worker("cpulab.measure.worker", asked, variables={**bench.new_cache(), "MALLOC_CONF": "dirty:-1"})

@@ -6,7 +6,6 @@ from typing import Any
 
 from cpulab.host.doctor import diagnosis, text
 
-
 ROW = {"name": "KMP_BLOCKTIME", "wanted": "1", "found": "1", "state": "in_force", "reason": None, "remedy": None}
 MISSING = ROW | {"found": "200", "state": "not_in_force", "reason": "the runtime has another block time"}
 IMPOSSIBLE = ROW | {"name": "numactl -m", "state": "impossible", "reason": "the kernel refuses", "remedy": "allow it"}
@@ -16,7 +15,7 @@ def environment(*rows: dict[str, Any], preflight: list[dict[str, str]] | None = 
     """Return the parts of an environment record that the doctor reads."""
     return {
         "host": {"cpu_model": {"value": None, "reason": "/proc/cpuinfo has no model name"}},
-        "topology": {},
+        "topology": {"summary": "1 socket x 2 cores", "disagreements": ["libnuma sees 1 CPU."]},
         "plan": {"numactl": "numactl -C 0-1 -m 0", "cpus": [0, 1], "reasons": ["2 cores of socket 0"]},
         "tuning": [],
         "settings": list(rows or [ROW]),
@@ -57,6 +56,10 @@ def test_a_warning_comes_with_its_remedy_and_does_not_make_a_machine_unready() -
     found = diagnosis(environment(preflight=[swap]))
     assert found["ready"] is True
     assert "swap: 5 MiB in use. Free memory." in text(found)
+
+
+def test_the_topology_is_told_with_what_libnuma_sees_otherwise() -> None:
+    assert "Topology   1 socket x 2 cores\n           libnuma sees 1 CPU.\n" in text(diagnosis(environment()))
 
 
 def test_an_unknown_cpu_is_said_with_its_reason() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cpulab.host.launch import Environment
-from cpulab.host.settings import compare, effective_kmp, named, reasons
+from cpulab.host.settings import add_note, compare, effective_kmp, named, reasons
 from cpulab.host.tuning import MALLOC_OPTIONS
 
 if TYPE_CHECKING:
@@ -97,3 +97,10 @@ def test_what_the_kernel_refuses_is_impossible_with_its_remedy_and_no_failure() 
     assert named(rows, "impossible") == ["numactl -m"]
     assert reasons(rows) == []
     assert {row["remedy"] for row in rows} == {None, "allow it"}
+
+
+def test_a_note_is_put_to_a_setting_that_is_in_force_and_takes_no_reason_from_another() -> None:
+    rows = [{"name": "a", "state": "in_force", "reason": None}, {"name": "b", "state": "impossible", "reason": "why"}]
+    for name in ("a", "b"):
+        add_note(rows, name, "one node")
+    assert [row["reason"] for row in rows] == ["one node", "why"]

@@ -194,7 +194,9 @@ def build() -> dict[str, Any]:
 
     isa = cpu_vec_isa.pick_vec_isa()
     flags = cpu_vec_isa.x86_isa_checker()
-    installed = {distribution.metadata["Name"].lower(): distribution.version for distribution in packages.distributions()}
+    installed = {
+        distribution.metadata["Name"].lower(): distribution.version for distribution in packages.distributions()
+    }
     names = ["torch", "transformers", "numpy", "intel-openmp"]
     return {
         "torch_build": [line.strip() for line in torch.__config__.show().splitlines() if line.strip()],

@@ -31,6 +31,8 @@ def text(found: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     lines = [
         f"CPU        {cpu['value'] or cpu['reason']}",
+        f"Topology   {found['topology']['summary']}",
+        *(f"           {disagreement}" for disagreement in found["topology"]["disagreements"]),
         f"Versions   {versions}; {found['compiler']['version']}",
         f"Plan       {plan['numactl']}, {len(plan['cpus'])} threads",
         *(f"           {reason}" for reason in plan["reasons"]),

@@ -24,9 +24,7 @@ def effective_kmp(output: str) -> dict[str, str]:
     return dict(re.findall(r"^\s*(\w+)='(.*)'$", effective, flags=re.MULTILINE))
 
 
-def compare(
-    facts: Mapping[str, Any], effective: Mapping[str, str], environment: Environment
-) -> list[dict[str, Any]]:
+def compare(facts: Mapping[str, Any], effective: Mapping[str, str], environment: Environment) -> list[dict[str, Any]]:
     """Return one row a setting of ``environment``: ``{name, wanted, found, state, reason, remedy}``.
 
     ``facts`` is what `cpulab.host.attest.facts` found, ``effective`` what the OpenMP runtime said of itself. ``reason``
@@ -78,8 +76,9 @@ def compare(
     pages = sorted(int(node) for node in memory["pages"])
     # Mode, flags such as =static, nodes (mempolicy_to_str in the kernel's mm/mempolicy.c).
     is_bound = re.fullmatch(rf"bind(=[\w|]+)?:{nodes}", memory["policy"] or "") is not None
+    otherwise = f"the memory policy is another one, or touched pages lie on nodes {format_list(pages)}"
     row("numactl -m", f"bind:{nodes}", memory["policy"], is_bound and set(pages) <= set(environment.memory_nodes),
-        memory["reason"] or f"the memory policy is another one, or touched pages lie on nodes {format_list(pages)}")  # fmt: skip
+        memory["reason"] or otherwise)  # fmt: skip
     if environment.memory_refused is not None:
         rows[-1] |= {"state": "impossible", **environment.memory_refused}
 
@@ -96,6 +95,13 @@ def _name(path: str) -> str:
 
 def _names(paths: set[str]) -> str | None:
     return ", ".join(sorted(map(_name, paths))) or None
+
+
+def add_note(rows: Sequence[dict[str, Any]], name: str, note: str) -> None:
+    """Say of the setting ``name`` what is to be known of it though it is in force."""
+    for row in rows:
+        if row["name"] == name and row["state"] == "in_force":
+            row["reason"] = note
 
 
 def named(rows: Sequence[Mapping[str, Any]], state: State) -> list[str]:

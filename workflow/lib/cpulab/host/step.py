@@ -60,6 +60,8 @@ def observe_environment(
     libnuma = next((one for folder in folders if (one := folder / "libnuma.so.1").is_file()), None)
 
     machine = topology.read()
+    # Before this process tries to bind its memory, after which libnuma tells of the bound nodes alone.
+    told = machine.record(binding.view())
     chosen = plan(machine, cores)
     wanted = tuning(chosen, libiomp5, jemalloc)
     refused = binding.memory_refusal(chosen.memory_nodes)
@@ -77,7 +79,7 @@ def observe_environment(
         "image": image(PROJECT, os.environ),
         **_tuned(wanted),
         "plan": {"cores_asked": cores, **asdict(chosen), "memory_refused": refused, "numactl": chosen.numactl},
-        "topology": machine.record(binding.view()),
+        "topology": told,
         "host": fingerprint(libraries={"libiomp5": libiomp5, "libjemalloc": jemalloc, "libnuma": libnuma}),
         "preflight": [asdict(one) for one in watch(machine, chosen.cpus, cores)],
         "compiler": {"path": str(compiler), "version": _first_line([str(compiler), "--version"])},
@@ -110,6 +112,8 @@ def observe_environment(
     record["versions"] = facts.pop("versions")
     record["facts"] = {**facts, "kmp_effective": effective}
     record["settings"] = settings.compare(facts, effective, probe)
+    if len(machine.nodes) == 1:
+        settings.add_note(record["settings"], "numactl -m", "this machine has one memory node, so it changes nothing")
     dump_data(output, "environment", record)
     missing = settings.named(record["settings"], "not_in_force")
     reporter.stage("every setting in force that can be" if not missing else f"not in force: {', '.join(missing)}")
