@@ -371,7 +371,9 @@ def _floats(
     )
     causes.explain("undefined_conversion", _varies([variant[at] for variant in known.conversions], one))
     if known.sensitivity is not None:
-        causes.explain("ill_conditioned", finite & (difference <= known.sensitivity[at].double()))
+        # Called so where half of the digits are gone.
+        gone = difference > math.sqrt(epsilon) * one.abs()
+        causes.explain("ill_conditioned", finite & gone & (difference <= known.sensitivity[at].double()))
     if known.unstable is not None:
         causes.explain("ill_conditioned", known.unstable[at])
     causes.explain("low_precision" if low else "rounding", within)
