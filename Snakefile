@@ -7,8 +7,8 @@ min_version("9.0")
 configfile: "config/config.yaml"
 
 
-# One image for every rule; it is used when --sdm apptainer asks for it, and does nothing otherwise.
-container: "docker://cpulab:latest"
+# One image for every rule, made of the docker image (README.md says how). It is used when --sdm apptainer asks for it.
+container: "cpulab.sif"
 
 
 include: "workflow/rules/common.smk"
