@@ -9,25 +9,33 @@ import pytest
 from cpulab.debug.ladder import component_at_fault
 
 
-def rungs(eager: bool, aot_eager: bool, inductor: bool) -> list[dict[str, Any]]:
-    passed = {"inductor": inductor, "eager": eager, "aot_eager": aot_eager}
+def rungs(eager: bool, aot_eager: bool, decomposed: bool, inductor: bool) -> list[dict[str, Any]]:
+    passed = {
+        "inductor": inductor,
+        "eager": eager,
+        "aot_eager": aot_eager,
+        "aot_eager_decomp_partition": decomposed,
+    }
     return [{"backend": backend, "passed": value} for backend, value in passed.items()]
 
 
 @pytest.mark.parametrize(
     ("passed", "component"),
     [
-        ((True, True, True), None),
-        ((True, True, False), "inductor"),
-        ((True, False, False), "aot_autograd"),
-        ((False, False, False), "dynamo"),
-        ((False, True, True), "dynamo"),
+        ((True, True, True, True), None),
+        ((True, True, True, False), "inductor"),
+        ((True, True, False, False), "aot_autograd"),
+        ((True, False, False, False), "aot_autograd"),
+        ((False, False, False, False), "dynamo"),
+        ((False, True, True, True), "dynamo"),
     ],
 )
-def test_the_first_failing_rung_names_the_component(passed: tuple[bool, bool, bool], component: str | None) -> None:
+def test_the_first_failing_rung_names_the_component(
+    passed: tuple[bool, bool, bool, bool], component: str | None
+) -> None:
     assert component_at_fault(rungs(*passed)) == component
 
 
 def test_a_ladder_with_a_missing_rung_is_refused() -> None:
     with pytest.raises(KeyError):
-        component_at_fault(rungs(True, True, True)[1:])
+        component_at_fault(rungs(True, True, True, True)[1:])

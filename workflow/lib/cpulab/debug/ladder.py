@@ -8,8 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-# Backend -> the component that it adds to those of the rungs before it.
-RUNGS = {"eager": "dynamo", "aot_eager": "aot_autograd", "inductor": "inductor"}
+# Backend -> the component that it adds to those of the rungs before it, or runs more of: decompositions and the
+# partitioner, as Inductor has them run, are AOTAutograd's.
+RUNGS = {
+    "eager": "dynamo",
+    "aot_eager": "aot_autograd",
+    "aot_eager_decomp_partition": "aot_autograd",
+    "inductor": "inductor",
+}
 
 
 def component_at_fault(rungs: Sequence[Mapping[str, Any]]) -> str | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from cpulab.debug.artefacts import Kernel
 
-_MARK = re.compile(r" *//@link ir=(?P<ir>\S*) fx=(?P<fx>\S*) aten=(?P<aten>\S*)$")
+_MARK = re.compile(r" *//@link ir=(?P<ir>\S*) fx=(?P<fx>\S*) aten=(?P<aten>\S*)(?: op=(?P<op>\S*))?$")
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,29 @@ class Link:
     aten: str | None
 
 
-def mark(ir: str, fx: str | None, aten: str | None) -> str:
-    """Return the comment that says where a line comes from."""
-    return f" //@link ir={ir} fx={fx or ''} aten={aten or ''}"
+@dataclass(frozen=True)
+class Mark:
+    """What a mark says: the IR op or scheduler nodes, the FX nodes and what they call, and which op of which body."""
+
+    ir: str
+    fx: list[str]
+    aten: str | None
+    op: str | None
+
+
+def mark(ir: str, fx: str | None, aten: str | None, op: int | None = None) -> str:
+    """Return the comment that says where a line comes from; ``op`` numbers the op of the loop body."""
+    return f" //@link ir={ir} fx={fx or ''} aten={aten or ''}" + (f" op={op}" if op is not None else "")
+
+
+def marks(text: str) -> dict[int, Mark]:
+    """Return the marks in a text by line number (from 1)."""
+    found = {number: _MARK.search(line) for number, line in enumerate(text.split("\n"), 1)}
+    return {
+        number: Mark(one["ir"], [name for name in one["fx"].split(",") if name], one["aten"] or None, one["op"])
+        for number, one in found.items()
+        if one is not None
+    }
 
 
 def is_marked(line: str) -> bool:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from cpulab.debug import artefacts, compile_errors, faults, links, scripts
 from cpulab.debug.ladder import component_at_fault
+from cpulab.debug.walk import COLUMNS, walk
 from cpulab.errors import ProcessFailed
 from cpulab.step import Case, Observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
     from contextlib import AbstractContextManager
     from pathlib import Path
@@ -30,8 +31,8 @@ AT_A_TIME = 4
 
 # The fields of a rung that a claim can speak of; the rest is for the other observations.
 RUNG_FIELDS = (
-    "backend", "passed", "exception", "exception_chain", "largest_error", "dynamo_ran", "aot_autograd_ran",
-    "inductor_ran",
+    "backend", "passed", "exception", "exception_chain", "first_diverging_output", "largest_error", "dynamo_ran",
+    "aot_autograd_ran", "inductor_ran", "counters",
 )  # fmt: skip
 
 
@@ -96,6 +97,33 @@ def _keep_trace(bench: Bench, trace: Path) -> list[Artifact]:
 def _ladder(answer: Mapping[str, Any]) -> dict[str, Observation]:
     rungs = [{name: rung[name] for name in RUNG_FIELDS} for rung in answer["ladder"]]
     return {"ladder": rungs, "ladder_component": component_at_fault(rungs)}
+
+
+def _walk(script: Path, answer: Mapping[str, Any]) -> dict[str, Observation]:
+    """Return the walk from the script's lines to C++; what the faulty generator gave is guilty where the rung fails."""
+    graph = answer["graph"]
+    statements = (
+        [kernel.lines[number - 1].strip() for kernel, number in _generated_lines(graph["code"], answer["generated"])]
+        if not _inductor(answer)["passed"]
+        else []
+    )
+    source = script.read_text(encoding="utf-8")
+    return walk_observations(walk(graph, {str(script.resolve()): source}, guilty=statements))
+
+
+def walk_observations(found: Mapping[str, Any]) -> dict[str, Observation]:
+    """Return a walk as the observations that the report reads."""
+    return {
+        "walk_rows": [{"column": column, **row} for column in COLUMNS for row in found[column]],
+        "walk_links": list(found["links"]),
+        "walk_guilty": list(found["guilty"]),
+        "walk_left_out": found["left_out"],
+    }
+
+
+def _generated_lines(code: str, generated: Sequence[str]) -> list[tuple[artefacts.Kernel, int]]:
+    unmarked = links.unmarked(code)
+    return [(one, number) for one in artefacts.kernels(unmarked) for number in artefacts.uses(one, list(generated))]
 
 
 def _inductor(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,14 +191,22 @@ def _look_at_program(bench: Bench) -> Observed:
     say("the dumped files alone, an edited kernel, the ladder, and what each line is for")
     with _pool(bench) as pool:
         asked = pool.submit(
-            _worker, bench, "worker", {}, program="uint8", ladder=True, links=True, output_code=compared
+            _worker,
+            bench,
+            "worker",
+            {},
+            program="uint8",
+            ladder=True,
+            walk=True,
+            output_code=compared,
+            script=str(script.resolve()),
         )
         runnable = pool.submit(_script, bench, bench.folder / "fx_graph_runnable.py", "runnable", {})
         code = pool.submit(_script, bench, output_code, "output_code", {})
     answer = asked.result()
 
     kernels = artefacts.kernels(text)
-    marked = artefacts.kernels(answer["marked_output_code"])
+    marked = artefacts.kernels(answer["graph"]["code"])
     found = [link for kernel in kernels for link in links.links(kernel, marked)]
     nodes = artefacts.fx_nodes((trace / "fx_graph_transformed.py").read_text(encoding="utf-8"))
     first = kernels[0] if kernels else artefacts.Kernel("", "")
@@ -202,6 +238,7 @@ def _look_at_program(bench: Bench) -> Observed:
             "equal_to_eager": bool(_inductor(answer).get("equal", False))
             and "equal to eager: True" in completed.stdout,
             **_ladder(answer),
+            **_walk(script, answer),
         },
         artifacts=[
             bench.keep("script", script),
@@ -230,13 +267,10 @@ def _look_at_compile_error(bench: Bench) -> Observed:
     broken = faults.variables(fault.name, "scalar")
     with _pool(bench) as pool:
         debugged = pool.submit(_script, bench, script, "debug", {**_debug(bench), **broken})
-        asked = pool.submit(_worker, bench, "fault", broken, program="uint8", ladder=True)
+        look = {"program": "uint8", "ladder": True, "walk": True, "script": str(script.resolve())}
+        asked = pool.submit(_worker, bench, "fault", broken, **look)
         same_edit = (
-            None
-            if is_scalar
-            else pool.submit(
-                _worker, bench, "vector", faults.variables(fault.name, "vector"), program="uint8", ladder=True
-            )
+            None if is_scalar else pool.submit(_worker, bench, "vector", faults.variables(fault.name, "vector"), **look)
         )
     completed, answer = debugged.result(), asked.result()
     # Begun when every process with the fault has ended.
@@ -247,7 +281,7 @@ def _look_at_compile_error(bench: Bench) -> Observed:
     log = _keep_output(bench, completed, "faulty_run.log")
     artifacts = [bench.keep("script", script), log, *_keep_trace(bench, trace)]
 
-    vector: dict[str, Observation] = {"vector_fault_effect": None}
+    vector: dict[str, Observation] = {"vector_fault_effect": None, **_walk(script, answer)}
     if same_edit is not None:
         vector_answer = same_edit.result()
         vector = {
@@ -255,6 +289,8 @@ def _look_at_compile_error(bench: Bench) -> Observed:
             "vector_fault_on_executed_path": _on_path(vector_answer),
             "vector_fault_generated": list(vector_answer["generated"]),
             "vector_ladder_component": _ladder(vector_answer)["ladder_component"],
+            # Of the run whose fault is on the executed path.
+            **_walk(script, vector_answer),
         }
 
     observations: dict[str, Observation] = {
@@ -383,12 +419,14 @@ def _look_at_accuracy(bench: Bench) -> Observed:
     broken = faults.variables(fault.name, "scalar")
     with _pool(bench) as pool:
         run = pool.submit(_script, bench, script, "script", broken)
-        asked = pool.submit(_worker, bench, "fault", broken, program="float32", ladder=True)
+        look = {"program": "float32", "ladder": True, "walk": True, "script": str(script.resolve())}
+        asked = pool.submit(_worker, bench, "fault", broken, **look)
     answer = asked.result()
     observations = {
         **_path_observations(answer, fault.name),
         **_ladder(answer),
         **_assertion(run.result()),
+        **_walk(script, answer),
     }
     artifacts = [bench.keep("script", script), _keep_output(bench, run.result(), "accuracy.log")]
     failed = bool(observations["assertion_failed"])
@@ -400,7 +438,7 @@ def _look_at_accuracy(bench: Bench) -> Observed:
         published = faults.variables(fault.name, "vector")
         with _pool(bench) as pool:
             run = pool.submit(_script, bench, script, "vector_script", doubled)
-            asked = pool.submit(_worker, bench, "vector", doubled, program="float32", ladder=True)
+            asked = pool.submit(_worker, bench, "vector", doubled, **look)
             asked_published = pool.submit(_worker, bench, "published", published, program="float32", ladder=True)
         answer = asked.result()
         observations |= {
@@ -409,6 +447,8 @@ def _look_at_accuracy(bench: Bench) -> Observed:
             "vector_fault_effect": _effect(answer),
             "vector_fault_on_executed_path": _on_path(answer),
             **{f"vector_{name}": value for name, value in (_assertion(run.result()) | _ladder(answer)).items()},
+            # Of the run whose fault is on the executed path.
+            **_walk(script, answer),
         }
         artifacts.append(_keep_output(bench, run.result(), "accuracy_vector.log"))
         failed = failed or bool(observations["vector_assertion_failed"])
