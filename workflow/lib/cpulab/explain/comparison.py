@@ -5,6 +5,7 @@ A difference of values is explained element by element, by the first of `CAUSES`
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import math
@@ -37,6 +38,8 @@ CAUSES = ("rounding", "sign_of_zero", "undefined_conversion", "ill_conditioned",
 _WRONG = frozenset({"structure", "shape", "dtype", "values"})
 
 _LOW = frozenset({torch.float16, torch.bfloat16})
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +111,35 @@ class _Causes:
         return {cause: count for cause, count in {**self._found, "unexplained": int(self.left.sum())}.items() if count}
 
 
+@dataclasses.dataclass(frozen=True)
+class Flat:
+    """A result as it was: its `leaves` and its `structure`, shared with nothing."""
+
+    leaves: list[tuple[str, Any]]
+    structure: str
+
+
+def frozen(value: Any) -> Flat:
+    """Return ``value`` as it is now: tensors copied with their strides and without history, objects by their type."""
+    memo: dict[int, Any] = {}
+
+    def one(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf if isinstance(leaf, _PLAIN) else f"<{type(leaf).__qualname__}>"
+        leaf = leaf.detach()
+        # The whole storage: an expanded tensor stays one.
+        return copy.deepcopy(leaf, memo) if leaf.layout == torch.strided else leaf.clone()
+
+    return Flat([(path, one(leaf)) for path, leaf in leaves(value)], structure(value))
+
+
 def leaves(value: Any) -> list[tuple[str, Any]]:
     """Return what ``value`` holds with the path of each: through tuples, lists, dicts, dataclasses and plain objects.
 
     A path reads like Python: ``[0]['logits'].mask``; that of a bare tensor is ``result``.
     """
+    if isinstance(value, Flat):
+        return value.leaves
     found: list[tuple[str, Any]] = []
     _collect(value, "", found, set())
     return [(path or "result", leaf) for path, leaf in found]
@@ -159,6 +186,8 @@ def _is_plain_object(value: Any) -> bool:
 
 def structure(value: Any) -> str:
     """Return the nesting of ``value`` as text: two results of equal structure have equal leaves' paths."""
+    if isinstance(value, Flat):
+        return value.structure
     kinds = [f"{path}: {'tensor' if isinstance(leaf, torch.Tensor) else _kind(leaf)}" for path, leaf in leaves(value)]
     return "; ".join(kinds) or f"empty {type(value).__name__}"
 
@@ -219,10 +248,10 @@ def differs(
 
 
 def inputs_after_call(
-    expected: Sequence[Any], actual: Sequence[Any], *, evidence: Evidence | None = None
+    expected: Any, actual: Any, *, terms: int = 1, evidence: Evidence | None = None
 ) -> list[dict[str, Any]]:
     """Return what differs between the arguments after an eager and after a compiled call, as `compare` does."""
-    found = compare(list(expected), list(actual), evidence=evidence, strides=False)
+    found = compare(expected, actual, terms=terms, evidence=evidence, strides=False)
     return [
         {**one, "name": "inputs_after_call", "output": f"inputs{one['output']}", "detail": one["detail"] or one["name"]}
         for one in found
@@ -255,17 +284,11 @@ def _strides(tensor: Tensor) -> list[int]:
 
 
 def _scalar(path: str, one: Any, other: Any) -> list[dict[str, Any]]:
-    try:
-        equal = bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN is not itself
-    except Exception:  # noqa: BLE001 - what has no equality is not compared
+    if not isinstance(one, _PLAIN) or not isinstance(other, _PLAIN):
+        # Other objects are new in each call.
+        return [] if type(one) is type(other) else [_whole(path, "values", f"{type(one)} and {type(other)}")]
+    if one == other or (one != one and other != other):  # noqa: PLR0124 - NaN is not itself
         return []
-    if equal or not isinstance(one, (bool, int, float, complex)):
-        # Other objects without an equality of their own, such as functions, are new in each process.
-        return (
-            []
-            if equal or vars(object)["__eq__"] is type(one).__eq__
-            else [_whole(path, "values", f"{one!r} and {other!r}")]
-        )
     if isinstance(one, float) and isinstance(other, float):
         # A float read out of a tensor has been rounded to that tensor's dtype: float32, as far as one can know.
         ours, theirs = (torch.tensor(value, dtype=torch.float32) for value in (one, other))
@@ -430,3 +453,34 @@ def _same(one: Tensor, other: Tensor) -> Tensor:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def errors(expected: Any, actual: Any, evidence: Evidence, *, skip: Sequence[str] = ()) -> dict[str, Any] | None:
+    """Return the errors of eager and of Inductor against float64: of the output where Inductor's is largest for it.
+
+    {output, eager, inductor, eager_relative, inductor_relative}: largest absolute ones, and those by the largest
+    magnitude in float64; None where they are not finite. None where no output has a reference.
+    """
+    worst: dict[str, Any] | None = None
+    for place, ((path, one), (_, other)) in enumerate(zip(leaves(expected), leaves(actual), strict=False)):
+        if path in skip or not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
+            continue
+        ours, theirs = plain(one), plain(other)
+        exact = evidence.at(place, ours).reference
+        if exact is None or not ours.is_floating_point() or not ours.numel():
+            continue
+        scale = magnitude(exact)
+        eager, compiled = largest_error(exact, ours), largest_error(exact, theirs)
+        found = {
+            "output": path, "eager": eager, "inductor": compiled,
+            "eager_relative": eager / scale if eager is not None and scale else eager,
+            "inductor_relative": compiled / scale if compiled is not None and scale else compiled,
+        }  # fmt: skip
+        if worst is None or _rank(found) > _rank(worst):
+            worst = found
+    return worst
+
+
+def _rank(found: dict[str, Any]) -> float:
+    both = (found["inductor_relative"], found["eager_relative"])
+    return math.inf if None in both else float(both[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 def sources(function: Callable[..., Any], arguments: Sequence[Any]) -> dict[str, Tensor]:
     """Return the leaf tensors that require grad and that ``function`` may use: its arguments, its module's parameters.
 
-    A plain function's modules and tensors are those among the globals and the closure that it names.
+    A plain function's modules and tensors are those among its globals and in its closure.
     """
     found = {f"inputs{path}": leaf for path, leaf in leaves(list(arguments)) if _wants_grad(leaf)}
     for name, value in _reachable(function):
@@ -36,15 +35,10 @@ def _reachable(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     if isinstance(owner, torch.nn.Module):
         yield "self", owner
     plain = getattr(function, "__func__", function)
-    code = getattr(plain, "__code__", None)
-    if code is None:
+    if getattr(plain, "__code__", None) is None:
         return
-    module = sys.modules.get(plain.__module__)
-    for name in code.co_names:
-        # Those of the module, whatever its functions call in turn.
-        if name in plain.__globals__ and plain.__globals__[name] is not module:
-            yield name, plain.__globals__[name]
-    for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
+    yield from list(plain.__globals__.items())
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
         yield name, cell.cell_contents
 
 
