@@ -61,6 +61,8 @@ def test_links_to_files_lead_to_what_the_records_name(results: Results) -> None:
     named = {"environment.json"}
     for record in results.records.values():
         named |= {f"{record.name}.json", f"logs/{record.name}.log", *(one.path for one in record.artifacts)}
+        if "walk_rows" in record.observations:
+            named.add(f"walk/{record.name.replace('/', '_')}.html")
     links = {link["href"] for link in parsed(results.page()).all("a")}
     files = {href for href in links if href and not href.startswith(("#", "https://"))}
     assert files <= named

@@ -1,4 +1,5 @@
-# Needs: the verdicts and the records behind them. Makes: results/report.html, one page that opens from disk.
+# Needs: the verdicts and the records behind them. Makes: results/report.html, one page that opens from disk, and
+# results/walk/*.html, a page for the walk of each case.
 
 
 rule report:
@@ -19,9 +20,10 @@ rule report:
         records=RECORDS,
     output:
         "results/report.html",
+        walks=directory("results/walk"),
     log:
         "results/logs/report.log",
     localrule: True
     shell:
-        "cpulab report --verdicts {input.verdicts:q} --environment {input.environment:q} --output {output:q}"
+        "cpulab report --verdicts {input.verdicts:q} --environment {input.environment:q} --output {output[0]:q}"
         " {input.records:q} 2>&1 | tee {log:q}"

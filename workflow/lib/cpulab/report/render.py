@@ -14,7 +14,7 @@ from cpulab.config import known_presets, load_preset
 from cpulab.files import write_whole
 from cpulab.paths import PROJECT
 from cpulab.records import digest, load_all, load_data
-from cpulab.report import figures, machine, quantities, views
+from cpulab.report import figures, machine, quantities, views, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,7 +59,10 @@ WEIGHTS = {
 
 
 def render_files(verdicts_path: Path, environment_path: Path, record_paths: Iterable[Path], output: Path) -> None:
-    """Write the report to ``output``, whole; its links are relative to the folder ``output`` stands in.
+    """Write the report to ``output``, whole, and the page of each walk into the folder ``walk`` beside it.
+
+    Links are relative to the folder ``output`` stands in.
+
 
     Raises:
         BadFile: the verdicts, the environment record or a record cannot be trusted.
@@ -67,13 +70,32 @@ def render_files(verdicts_path: Path, environment_path: Path, record_paths: Iter
         DiskFull: no space is left.
 
     """
-    page = render(
-        load_data(verdicts_path, "verdicts"),
-        load_data(environment_path, "environment"),
-        load_all(record_paths),
-        output.parent,
-    )
+    verdicts = load_data(verdicts_path, "verdicts")
+    records = load_all(record_paths)
+    page = render(verdicts, load_data(environment_path, "environment"), records, output.parent)
+    (output.parent / "walk").mkdir(parents=True, exist_ok=True)
+    for path, text in walk_pages(verdicts, records, output.parent).items():
+        write_whole(output.parent / path, text)
     write_whole(output, page)
+
+
+def walk_pages(verdicts: Mapping[str, Any], records: Mapping[str, Record], results: Path) -> dict[str, str]:
+    """Return a page for each walk that was observed, by its path relative to the report."""
+    script = (STATIC / "walk.js").read_text(encoding="utf-8")
+    style = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("report.css", "walk.css"))
+    template = _jinja().get_template("walk.html.j2")
+    return {
+        one.page: template.render(walk=one, stylesheet=Markup(style), **_script(script))  # noqa: S704 - ours
+        for one in walk.walks(views.cases(records, verdicts, results).values())
+    }
+
+
+def _script(text: str) -> dict[str, Any]:
+    """Return a script of ours, not to be escaped, and the hash that lets it run."""
+    return {
+        "script": Markup(text),  # noqa: S704
+        "script_sha256": base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
+    }
 
 
 def render(
@@ -88,7 +110,6 @@ def render(
     claims = verdicts["claims"]
     benchmarks = [views.benchmark(case(name), views.published_ratio(name, claims)) for name in BENCHMARKS]
     tunings = [views.tuning(case(name)) for name in TUNINGS]
-    script = (STATIC / "report.js").read_text(encoding="utf-8")
     page = _jinja().get_template("report.html.j2")
     return page.render(
         verdicts=verdicts,
@@ -120,10 +141,9 @@ def render(
         citation=_citation(verdicts, environment, records),
         published_versions=_versions(verdicts),
         verdicts_digest=digest(verdicts),
-        # Ours, and the only text that is not escaped.
+        # Ours, and with the script the only text that is not escaped.
         stylesheet=Markup((STATIC / "report.css").read_text(encoding="utf-8")),  # noqa: S704
-        script=Markup(script),  # noqa: S704
-        script_sha256=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **_script((STATIC / "report.js").read_text(encoding="utf-8")),
     )
 
 
@@ -148,6 +168,7 @@ def _jinja() -> jinja2.Environment:
         measured=views.measured,
         by_self_time=views.by_self_time,
         kernel_lines=views.kernel_lines,
+        walk=walk.walk,
     )
     return jinja
 
