@@ -13,7 +13,6 @@ import pytest
 from pages import Page, parsed
 
 from cpulab.debug import walk
-from cpulab.debug.step import walk_observations
 from cpulab.records import Record
 from cpulab.report.render import walk_pages
 
@@ -25,7 +24,7 @@ ATTACK = "<script>alert(1)</script>"
 
 def record(name: str = "one_kernel", **accused: Any) -> Record:
     graph = json.loads((WALKS / f"{name}.json").read_text(encoding="utf-8"))
-    seen = walk_observations(walk.walk(graph, **accused))
+    seen = walk.observations(walk.walk(graph, **accused))
     return Record(
         "debug", "case", "scalar", "smoke", "ok", "0" * 64, ["cpulab"], "2026-01-01T00:00:00Z", 1.0, observations=seen
     )

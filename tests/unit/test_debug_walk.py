@@ -99,21 +99,21 @@ def test_a_node_leads_to_its_own_statement_and_to_no_other() -> None:
     assert reached["source"] == []
 
 
-def test_an_op_is_followed_through_fusion() -> None:
+def test_nodes_and_their_ops_are_followed_through_fusion() -> None:
     found = walked("forward")
-    before = {row["part"] for row in found["ir_pre"]}
-    after = {row["part"] for row in found["ir_post"]}
-    fused = max(after, key=len)
-    assert set(fused.split("_")) < before
-    inside = {row["id"] for row in found["ir_post"] if row["part"] == fused}
-    from_parts = {
-        row["part"]
-        for link in found["links"]
-        if link["by"] == "loop body" and link["to"] in inside
-        for row in found["ir_pre"]
-        if row["id"] == link["from"]
-    }
-    assert from_parts == set(fused.split("_"))
+    by_id = rows(found)
+    (fused,) = [row for row in found["ir_post"] if ": FusedSchedulerNode(" in row["text"]]
+    members = fused["part"].split("_")
+    into = [by_id[link["from"]] for link in found["links"] if link["to"] == fused["id"]]
+    assert [row["text"].partition(":")[0] for row in into if row["id"].startswith("ir_pre")] == members
+    for member in members:
+        texts = [
+            (by_id[link["from"]]["text"].strip(), by_id[link["to"]]["text"].strip())
+            for link in found["links"]
+            if link["by"] == "loop body" and link["to"].startswith("ir_post") and by_id[link["to"]]["part"] == member
+        ]
+        assert len(texts) > 2
+        assert all("ops." in before and "ops." in after for before, after in texts)
 
 
 def test_a_call_of_a_library_is_linked_by_inductors_own_mappings() -> None:

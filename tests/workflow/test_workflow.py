@@ -48,12 +48,32 @@ def test_each_target_needs_just_its_own_steps(target: str, needed: set[str]) -> 
     assert planned(target) - {"total"} == needed
 
 
+def test_a_users_case_is_explained_and_is_judged_and_reported_with_the_rest(tmp_path: Path) -> None:
+    case = tmp_path / "mine.py"
+    case.write_text("def f(x): ...\n")
+    chosen = ("--config", f"cases=[{case}:f]")
+    assert planned("explain", *chosen) - {"total"} == {"environment", "explain", "explain_case"}
+    assert planned("report", *chosen) - {"total"} == STEPS | {"explain_case", "judge", "report"}
+    assert "explain_case" not in planned("report")
+    done = snakemake("--dry-run", "--forceall", "report", *chosen)
+    blocks = done.stdout.split("\n\n")
+    (explained,) = (block for block in blocks if "rule explain_case:" in block)
+    assert str(case) in explained.partition("output:")[0]  # so that editing it runs it again
+    for rule in ("judge", "report"):
+        (block,) = (block for block in blocks if f"rule {rule}:" in block)
+        assert "results/explain/mine_f.json" in block.partition("output:")[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--config", "preset=nope"], "There is no preset 'nope'. Choose one of: quick, smoke, tutorial."),
         (["--config", "presets=quick"], "'presets' was unexpected"),
         (["--config", "seed=one"], "wrong at seed: 'one' is not of type 'integer'"),
+        (["--config", "cases=[no/such.py:f]"], "The file of the case 'no/such.py:f' is not there. Give its path from"),
+        (["--config", "cases=[config/README.md]"], "The case 'config/README.md' names no function in a file. Write it"),
+        (["--config", "cases=[Makefile:a,Makefile:a]"], "The cases 'Makefile:a' and 'Makefile:a' would leave the same"),
+        (["--config", "cases=Makefile:a"], "wrong at cases: 'Makefile:a' is not of type 'array'"),
         (["--cores", "0"], "0 is not a number of cores to measure on. Give --cores a number from 1 up, or all."),
     ],
 )

@@ -15,6 +15,8 @@ from cpulab.files import full_disk_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cpulab.step import Case
+
 
 def _interrupted(_signal: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
@@ -75,23 +77,34 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _step(arguments: argparse.Namespace) -> int:
     import importlib
 
-    from cpulab.config import load_preset
     from cpulab.errors import UnknownCase
-    from cpulab.host.launch import load_environment
-    from cpulab.progress import Reporter
-    from cpulab.step import Bench, observe
 
     room = importlib.import_module(STEPS[arguments.step])
     if arguments.case not in room.CASES:
         raise UnknownCase(arguments.step, arguments.case, room.CASES)
-    case = room.CASES[arguments.case]
+    return _observe(arguments, arguments.case, room.CASES[arguments.case])
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from cpulab.config import case_slug, case_target
+    from cpulab.explain.record import case
+
+    return _observe(arguments, case_slug(arguments.case), case(case_target(arguments.case)))
+
+
+def _observe(arguments: argparse.Namespace, name: str, case: Case) -> int:
+    from cpulab.config import load_preset
+    from cpulab.host.launch import load_environment
+    from cpulab.progress import Reporter
+    from cpulab.step import Bench, observe
+
     preset = load_preset(arguments.preset)
     environment = load_environment(arguments.environment)
-    log = arguments.results / "logs" / arguments.step / f"{arguments.case}.log"
-    with Reporter(f"{arguments.step} {arguments.case}", case.expected_s(preset), log) as reporter:
+    log = arguments.results / "logs" / arguments.step / f"{name}.log"
+    with Reporter(f"{arguments.step} {name}", case.expected_s(preset), log) as reporter:
         bench = Bench(
             step=arguments.step,
-            case=arguments.case,
+            case=name,
             variant=case.variant,
             preset=preset,
             # Measured processes work in folders of their own.
@@ -101,7 +114,7 @@ def _step(arguments: argparse.Namespace) -> int:
             results=arguments.results,
             reporter=reporter,
         )
-        record = observe(bench, case.look, arguments.results / arguments.step / f"{arguments.case}.json")
+        record = observe(bench, case.look, arguments.results / arguments.step / f"{name}.json")
     if record.error is not None:
         print(f"{record.name} {record.status}: {record.error.message}", file=sys.stderr)
     return 0
@@ -171,15 +184,17 @@ def _parser() -> argparse.ArgumentParser:
     launch.add_argument("command", nargs="+", metavar="COMMAND", help="after --; `python` is the measured one")
     launch.set_defaults(run=_launch)
 
-    for step in STEPS:
+    for step in [*STEPS, "explain"]:
         sub = commands.add_parser(step, help=f"observe one case of the step {step}")
-        sub.add_argument("case")
+        sub.add_argument("case", metavar="FILE.py:FUNCTION" if step == "explain" else None)
         sub.add_argument("--preset", default="tutorial")
         sub.add_argument("--model", default="csarron/mobilebert-uncased-squad-v2")
         sub.add_argument("--seed", type=int, default=0)
         sub.add_argument("--environment", type=Path, default=Path("results/environment.json"))
         sub.add_argument("--results", type=Path, default=Path("results"), help="folder of records and artefacts")
-        sub.set_defaults(run=_step, step=step)
+        sub.set_defaults(run=_explain if step == "explain" else _step, step=step)
+        if step == "explain":
+            sub.add_argument("--record", action="store_true", required=True, help="leave a record for the report")
 
     judge = commands.add_parser("judge", help="judge records against the claims")
     judge.add_argument("--claims", type=Path, default=Path("workflow/claims/inductor_debug_cpu.yaml"))

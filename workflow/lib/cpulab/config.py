@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from cpulab.errors import BadConfig, BadCores, UnknownPreset
+from cpulab.errors import BadConfig, BadCores, NoCase, NoCaseFile, SameCase, UnknownPreset
 from cpulab.paths import PRESETS
 from cpulab.records import schema_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -103,17 +106,67 @@ def load_preset(name: str) -> Preset:
     )
 
 
+def case_slug(case: str) -> str:
+    """Return the name of the record of ``case`` (``path/to/file.py:function``); a function called as its file is once.
+
+    Raises:
+        NoCase: no function is named.
+
+    """
+    path, _, function = case.rpartition(":")
+    if not path or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", function):
+        raise NoCase(case)
+    words = [re.sub(r"[^a-z0-9]+", "_", word.lower()).strip("_") for word in (Path(path).stem, function)]
+    # A name of other letters than ASCII's leaves nothing of itself.
+    return "_".join(dict.fromkeys(word for word in words if word)) or f"case_{sha256(case.encode()).hexdigest()[:8]}"
+
+
+def case_target(case: str) -> dict[str, str]:
+    """Return ``case`` as the target of the explain step: ``{file, function}``, the file by its absolute path.
+
+    Raises:
+        NoCase: no function is named.
+        NoCaseFile: there is no such file.
+
+    """
+    case_slug(case)
+    path, _, function = case.rpartition(":")
+    if not Path(path).is_file():
+        raise NoCaseFile(case)
+    return {"file": str(Path(path).resolve()), "function": function}
+
+
+def case_slugs(cases: Sequence[str]) -> dict[str, str]:
+    """Return the cases by the names of their records.
+
+    Raises:
+        NoCase, NoCaseFile: as `case_target`.
+        SameCase: a case stands there twice, or would leave the record of another.
+
+    """
+    found: dict[str, str] = {}
+    for case in cases:
+        case_target(case)
+        slug = case_slug(case)
+        if slug in found:
+            raise SameCase(case, found[slug], f"explain/{slug}")
+        found[slug] = case
+    return found
+
+
 def check(config: Mapping[str, Any]) -> Preset:
     """Check a whole configuration (config.yaml and what the command line changed) and return its preset.
 
     Raises:
         BadConfig: an unknown key, a missing one, or a value of the wrong type.
         UnknownPreset: no such preset.
+        NoCase, NoCaseFile, SameCase: one of the user's own cases cannot be found, or be told from another.
 
     """
     problem = schema_problem("config", dict(config))
     if problem is not None:
         raise BadConfig(*problem)
+    case_slugs(config.get("cases", []))
     return load_preset(config["preset"])
 
 

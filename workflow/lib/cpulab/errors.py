@@ -41,6 +41,32 @@ class BadConfig(InputError):
         )
 
 
+class NoCase(InputError):
+    """A text that does not name a function in a file, as a user's case is named."""
+
+    def __init__(self, case: str) -> None:
+        super().__init__(f"The case {case!r} names no function in a file. Write it as path/to/file.py:function.")
+
+
+class NoCaseFile(InputError):
+    """A user's case in a file that is not there."""
+
+    def __init__(self, case: str) -> None:
+        super().__init__(
+            f"The file of the case {case!r} is not there. Give its path from this folder, or its absolute one."
+        )
+
+
+class SameCase(InputError):
+    """Two of the user's cases that would leave the same record."""
+
+    def __init__(self, case: str, other: str, record: str) -> None:
+        super().__init__(
+            f"The cases {other!r} and {case!r} would leave the same record, {record}. "
+            "Name each case once, and rename the file or the function where two have the same name."
+        )
+
+
 class BadCores(InputError):
     """A number of cores that no job can run on."""
 

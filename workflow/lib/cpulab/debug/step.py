@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpulab.debug import artefacts, compile_errors, faults, links, scripts
 from cpulab.debug.ladder import component_at_fault
-from cpulab.debug.walk import COLUMNS, walk
+from cpulab.debug.walk import observations, walk
 from cpulab.errors import ProcessFailed
 from cpulab.step import Case, Observed
 
@@ -108,17 +108,7 @@ def _walk(script: Path, answer: Mapping[str, Any]) -> dict[str, Observation]:
         else []
     )
     source = script.read_text(encoding="utf-8")
-    return walk_observations(walk(graph, {str(script.resolve()): source}, guilty=statements))
-
-
-def walk_observations(found: Mapping[str, Any]) -> dict[str, Observation]:
-    """Return a walk as the observations that the report reads."""
-    return {
-        "walk_rows": [{"column": column, **row} for column in COLUMNS for row in found[column]],
-        "walk_links": list(found["links"]),
-        "walk_guilty": list(found["guilty"]),
-        "walk_left_out": found["left_out"],
-    }
+    return observations(walk(graph, {str(script.resolve()): source}, guilty=statements))
 
 
 def _generated_lines(code: str, generated: Sequence[str]) -> list[tuple[artefacts.Kernel, int]]:

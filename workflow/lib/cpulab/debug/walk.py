@@ -18,6 +18,8 @@ from cpulab.debug import artefacts, links
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from cpulab.records import Observation
+
 COLUMNS = ("source", "fx", "ir_pre", "ir_post", "cpp")
 
 # Longer columns are cut to what belongs to the kernels shown.
@@ -50,6 +52,16 @@ def walk(
     found.accuse(set(guilty), guilty_fx)
     found.shorten()
     return found.answer()
+
+
+def observations(found: Mapping[str, Any]) -> dict[str, Observation]:
+    """Return a walk as the observations of a record."""
+    return {
+        "walk_rows": [{"column": column, **row} for column in COLUMNS for row in found[column]],
+        "walk_links": list(found["links"]),
+        "walk_guilty": list(found["guilty"]),
+        "walk_left_out": found["left_out"],
+    }
 
 
 class _Walk:
