@@ -10,8 +10,8 @@ import torch
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._inductor.compile_fx import compile_fx
 from torch._ops import HigherOrderOperator, OpOverload
-from torch.utils._pytree import tree_leaves
 
+from cpulab.explain import gradients
 from cpulab.explain.case import seed_everything
 from cpulab.minify.reduction import Graph, Node
 
@@ -68,7 +68,7 @@ def captured(
     seed_everything(seed)
     results = torch.compile(function, backend=backend, dynamic=False)(*inputs)
     if direction == "backward":
-        backpropagate(results, seed)
+        gradients.backward(results)
     torch.compiler.reset()
     graphs: list[Captured] = []
     left_out: list[str] = []
@@ -83,14 +83,6 @@ def captured(
         except Unwritable as problem:
             left_out.append(str(problem))
     return graphs, left_out
-
-
-def backpropagate(results: Any, seed: int) -> None:
-    """Run the backward of all tensors in ``results`` that have one, from seeded gradients."""
-    tensors = [leaf for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    generator = torch.Generator().manual_seed(seed)
-    gradients = [torch.randn(one.shape, dtype=one.dtype, generator=generator) for one in tensors]
-    torch.autograd.backward(tensors, gradients)
 
 
 class Unwritable(Exception):

@@ -79,6 +79,7 @@ def _answer(function: Callable[[], dict[str, Any]], writing: int, output: Path) 
         log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
         try:
             answer = function()
         except Exception as problem:  # noqa: BLE001 - it is the parent's to judge

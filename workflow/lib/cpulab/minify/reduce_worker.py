@@ -29,7 +29,7 @@ os.environ |= {
 import torch
 from torch._inductor import config
 
-from cpulab.explain import case, comparison
+from cpulab.explain import case, comparison, shadow
 from cpulab.minify import capture, forking, reduction, standalone
 
 if TYPE_CHECKING:
@@ -172,10 +172,11 @@ def examine(asked: Asked, place: int, candidate: Candidate) -> dict[str, Any]:
         return {"raised": sorted({base.__name__ for one in _chain(problem) for base in type(one).__mro__})}
     finally:
         torch.compiler.reset()
-    terms = _terms(built, graph, candidate)
-    found = comparison.compare(expected, actual, reference=_float64(built, asked.seed), terms=terms, strides=False)
-    found += comparison.inputs_after_call(given, compiled_given)
-    return {"differences": sorted({one["name"] for one in found if one["wrong"]})}
+    pairs = (expected, actual), (given, compiled_given)
+    found = _wrong(*pairs, None)
+    if found:  # dear, and only this tells rounding from a fault
+        found = _wrong(*pairs, _observed(built, asked.seed))
+    return {"differences": sorted(found)}
 
 
 def large(asked: Asked, place: int, candidate: Candidate) -> dict[str, Any]:
@@ -203,7 +204,7 @@ def save(asked: Asked, place: int, candidate: Candidate) -> dict[str, Any]:
         inputs=inputs,
         settings=_settings(random=graph.random and asked.test == "accuracy"),
         seed=asked.seed,
-        ulps=max(comparison.OUTPUT_ULPS, _terms(built, graph, candidate) ** 0.5),
+        ulps=max(comparison.OUTPUT_ULPS, _observed(built, asked.seed, perturbed=False).terms ** 0.5),
     )
     file = asked.folder / "minimal.py"
     file.write_text(text)
@@ -226,35 +227,34 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return chain
 
 
-def _terms(built: Built, graph: Captured, candidate: Candidate) -> int:
-    """Return how many elements an output element can be summed from, at most."""
-    pointwise = all(
-        torch.Tag.pointwise in getattr(_op(node.op), "tags", ())
-        for node in graph.graph.nodes
-        if node.name in candidate.kept
-    )
-    return 1 if pointwise else max((value.numel() for value in built.inputs.values()), default=1)
+@dataclass(frozen=True)
+class Observed:
+    """What is known of a candidate's right results: the terms of its largest sum, and the evidence."""
+
+    terms: int = 1
+    outputs: comparison.Evidence | None = None
+    inputs: comparison.Evidence | None = None
 
 
-def _op(name: str) -> Any:
-    found: Any = torch.ops
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def _float64(built: Built, seed: int) -> Any:
-    """Return the candidate's result in float64; None where it has none."""
-    wide = [value.double() if value.is_floating_point() else value for value in built.fresh()]
-    source = built.source
-    for dtype in ("torch.float32", "torch.float16", "torch.bfloat16"):
-        source = source.replace(dtype, "torch.float64")
+def _observed(built: Built, seed: int, *, perturbed: bool = True) -> Observed:
+    """Run a candidate beside float64; nothing is known where that cannot be."""
+    mode = shadow.Shadow(perturbed=perturbed)
+    given = built.fresh()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), mode:
             case.seed_everything(seed)
-            return built.function(source)(*wide)
-    except Exception:  # noqa: BLE001 - an op without float64
-        return None
+            results = built.function()(*given)
+        return Observed(mode.facts.terms, mode.evidence(list(results)), mode.evidence(given))
+    except Exception:  # noqa: BLE001 - an op that float64 has not
+        return Observed()
+
+
+def _wrong(outputs: tuple[Any, Any], inputs: tuple[Any, Any], known: Observed | None) -> set[str]:
+    """Return the names of what differs and is wrong, by what is ``known``."""
+    known = known or Observed()
+    found = comparison.compare(*outputs, terms=known.terms, evidence=known.outputs, strides=False)
+    found += comparison.inputs_after_call(*inputs, terms=known.terms, evidence=known.inputs)
+    return {one["name"] for one in found if one["wrong"]}
 
 
 def _cut(value: torch.Tensor, cuts: Sequence[Cut]) -> torch.Tensor:

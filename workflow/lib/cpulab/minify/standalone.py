@@ -130,10 +130,9 @@ def generated(value: torch.Tensor) -> str:
         source = f"torch.rand({flat.numel()}, dtype=torch.float64, {generator})"
         source = f"({source} * {number(high - low)} + {number(low)}).to({flat.dtype})"
     else:
-        low, high = int(flat.min()), int(flat.max())
-        if high >= 2**63 - 1:
-            raise TooLarge(f"{flat.numel()} elements of {flat.dtype}")
-        source = f"torch.randint({low}, {high + 1}, ({flat.numel()},), {generator}).to({flat.dtype})"
+        signed = flat.to(torch.int64)
+        low, end = int(signed.min()), min(int(signed.max()) + 1, 2**63 - 1)
+        source = f"torch.randint({low}, {end}, ({flat.numel()},), {generator}).to({flat.dtype})"
     return source + _layout(value)
 
 
