@@ -51,10 +51,11 @@ def look(bench: Bench, target: Mapping[str, str]) -> Observed:
     file = Path(target["file"])
     observed = Observed(observations(answer, file), artifacts=[bench.keep("case_file", file)])
     minimal = (answer.get("minimal") or {}).get("file")
-    if minimal is not None and Path(minimal).is_file():
-        kept = bench.keep("minimal_program", Path(minimal))
+    if minimal is not None:
+        kept = bench.keep("minimal_program", bench.results / minimal)
         observed.artifacts.append(kept)
-        observed.observations |= {"minimal_file": kept.path, "minimal_program": Path(minimal).read_text("utf-8")}
+        text = (bench.results / kept.path).read_text(encoding="utf-8")
+        observed.observations |= {"minimal_file": kept.path, "minimal_program": text}
     # Recording what Inductor generates runs none of it.
     if answer["component"] is not None or answer["kind"] not in _NOT_RUN:
         bench.reporter.stage("the walk from the program to its C++")

@@ -14,7 +14,7 @@ from cpulab.config import known_presets, load_preset
 from cpulab.files import write_whole
 from cpulab.paths import PROJECT
 from cpulab.records import digest, load_all, load_data
-from cpulab.report import figures, machine, quantities, views, walk
+from cpulab.report import explained, figures, machine, quantities, views, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -126,6 +126,7 @@ def render(
         shown_cases=sorted(shown.values(), key=lambda one: one.name),
         evidence=lambda names: views.evidence(names, shown),
         failures=lambda names: views.failures(names, shown),
+        cases=explained.cases(shown.values()),
         ladder=views.ladder(map(case, LADDER_CASES)),
         minifier_figure=views.minifier_figure(case("minify/accuracy")),
         headline=benchmarks[0],
