@@ -88,8 +88,9 @@ def _sigmoid_scalar(_healthy: str, x: object) -> str:
 
 
 def _maximum_loses_nan(_healthy: str, a: Any, b: Any) -> str | None:
-    # This one gives its second operand where the first is not a number.
-    return f"at::vec::clamp_min({a}, {b})" if a.dtype is not None and a.dtype.is_floating_point else None
+    # Nothing is greater than what is not a number, and so the first operand is taken.
+    chosen = f"decltype({a})::blendv({a}, {b}, {b} > {a})"
+    return chosen if a.dtype is not None and a.dtype.is_floating_point else None
 
 
 def _low_half(_healthy: str, a: Any, b: Any) -> str | None:
@@ -114,7 +115,8 @@ def _one_early(healthy: Any, kernel: Any, *_: Any, **__: Any) -> Any:
     # With nothing before the tail it would write outside of the buffer.
     if not kernel.tail_size or kernel.ranges[kernel.tiling_idx] < kernel.tiling_factor:
         return None
-    return healthy.map(lambda line: re.sub(r"\.store\((\w+) \+ (.+), (.+)\);$", r".store(\1 + \2 - 1, \3);", line))
+    # Behind a line there may be a comment; see `cpulab.debug.links`.
+    return healthy.map(lambda line: re.sub(r"\.store\((\w+ \+ .+), ([^,]+)$", r".store(\1 - 1, \2", line))
 
 
 FAULTS = {
