@@ -162,3 +162,31 @@ def test_a_script_holds_all_that_it_needs(variant: str, accuracy: bool) -> None:
     assert ("simdlen = 1" in text) is (variant == "scalar")
     assert ("assert same(" in text) is accuracy
     assert "program.inputs(3)" in text
+
+
+NEG_GUILTY: dict[str, Any] = {
+    "walk_rows": [
+        {"id": "fx:4", "text": '        neg: "u8[1, 8]" = torch.ops.aten.neg.default(arg0_1);  arg0_1 = None'},
+        {"id": "cpp:52", "text": "auto tmp2 = -tmp1;"},
+    ],
+    "walk_guilty": ["fx:4", "cpp:52"],
+}
+
+
+@pytest.mark.parametrize(
+    ("backend", "op", "agrees"),
+    [
+        ("inductor", "aten.neg.default", True),
+        ("inductor", None, True),  # a subsystem that has no ops
+        ("inductor", "aten.maximum.default", False),
+        ("aot_eager_decomp_partition", None, False),
+        (None, None, False),
+    ],
+)
+def test_the_bisector_agrees_where_it_names_the_same_component_and_no_other_op(
+    backend: str | None, op: str | None, agrees: bool
+) -> None:
+    seen = step._beside_bisector(NEG_GUILTY, "inductor", {"backend": backend, "op": op})
+    (answer,) = seen["bisector"]  # type: ignore[misc, union-attr]
+    assert seen["op"] == "aten.neg.default"
+    assert answer["agrees"] is agrees  # type: ignore[index, call-overload]

@@ -37,6 +37,25 @@ _SAME = """\
 """
 
 
+# The function of `case`.
+CASE = "program"
+
+_CASE = """\
+from cpulab.cases import PROGRAMS
+
+program = PROGRAMS["{program}"].function
+
+
+def inputs():
+    return PROGRAMS["{program}"].inputs({seed})
+"""
+
+
+def case(program: str, seed: int) -> str:
+    """Return ``program`` (of `cpulab.cases`) as a file like a user's own case."""
+    return _CASE.format(program=program, seed=seed)
+
+
 def script(program: str, variant: Variant, *, seed: int, accuracy: bool) -> str:
     """Return a script that compiles ``program`` (of `cpulab.cases`) in ``variant`` and compares it with eager.
 

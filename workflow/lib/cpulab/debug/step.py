@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpulab.debug import artefacts, compile_errors, faults, links, scripts
-from cpulab.debug.ladder import component_at_fault
+from cpulab.debug.ladder import RUNGS, component_at_fault
 from cpulab.debug.walk import observations, walk
 from cpulab.errors import ProcessFailed
 from cpulab.step import Case, Observed
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 # Processes at the same time; one takes about 1 GB.
 AT_A_TIME = 4
+
+# What the bisector may take, seconds.
+BISECT_S = 120
+
+_TARGET = re.compile(r"= torch\.ops\.(?P<target>[\w.]+)\(")
 
 # The fields of a rung that a claim can speak of; the rest is for the other observations.
 RUNG_FIELDS = (
@@ -109,6 +114,27 @@ def _walk(script: Path, answer: Mapping[str, Any]) -> dict[str, Observation]:
     )
     source = script.read_text(encoding="utf-8")
     return observations(walk(graph, {str(script.resolve()): source}, guilty=statements))
+
+
+def _bisected(bench: Bench, name: str, variables: Mapping[str, str], program: str) -> dict[str, Any]:
+    """Return what torch's CompilerBisector says of a program of `cpulab.cases`."""
+    case = bench.scratch / f"{name}_case.py"
+    case.write_text(scripts.case(program, bench.seed), encoding="utf-8")
+    return bench.worker(
+        "cpulab.debug.bisect_worker",
+        {"target": {"file": str(case.resolve()), "function": scripts.CASE}, "seed": bench.seed, "seconds": BISECT_S},
+        variables={**_variant(bench), **bench.new_cache(name), **variables},
+    )
+
+
+def _beside_bisector(seen: Mapping[str, Any], component: object, answer: Mapping[str, Any]) -> dict[str, Observation]:
+    """Return the op that the walk names, and the bisector's answer beside ours."""
+    rows = {row["id"]: row["text"] for row in seen["walk_rows"]}
+    found = [_TARGET.search(rows[one]) for one in seen["walk_guilty"] if one.startswith("fx:")]
+    op = next((one["target"] for one in found if one is not None), None)
+    theirs = RUNGS.get(answer["backend"]) if answer["backend"] is not None else None
+    agrees = theirs == component and answer["op"] in {None, op}
+    return {"op": op, "bisector": [{**answer, "component": theirs, "agrees": agrees}]}
 
 
 def _generated_lines(code: str, generated: Sequence[str]) -> list[tuple[artefacts.Kernel, int]]:
@@ -262,6 +288,7 @@ def _look_at_compile_error(bench: Bench) -> Observed:
         same_edit = (
             None if is_scalar else pool.submit(_worker, bench, "vector", faults.variables(fault.name, "vector"), **look)
         )
+        asked_bisector = pool.submit(_bisected, bench, "bisect", broken, "uint8") if is_scalar else None
     completed, answer = debugged.result(), asked.result()
     # Begun when every process with the fault has ended.
     healthy = _worker(bench, "healthy", {}, program="uint8", ladder=True, code_objects=fault.places)
@@ -294,6 +321,9 @@ def _look_at_compile_error(bench: Bench) -> Observed:
         "exit_status": completed.returncode,
         **vector,
     }
+    if asked_bisector is not None:
+        bisected = asked_bisector.result()
+        observations |= _beside_bisector(observations, observations["ladder_component"], bisected)
     expected = observations["compile_failed"]
     return Observed(observations, artifacts=artifacts, status="expected_failure" if expected else "ok")
 
@@ -411,6 +441,9 @@ def _look_at_accuracy(bench: Bench) -> Observed:
         run = pool.submit(_script, bench, script, "script", broken)
         look = {"program": "float32", "ladder": True, "walk": True, "script": str(script.resolve())}
         asked = pool.submit(_worker, bench, "fault", broken, **look)
+        asked_bisector = (
+            pool.submit(_bisected, bench, "bisect", broken, "float32") if bench.variant == "scalar" else None
+        )
     answer = asked.result()
     observations = {
         **_path_observations(answer, fault.name),
@@ -430,6 +463,7 @@ def _look_at_accuracy(bench: Bench) -> Observed:
             run = pool.submit(_script, bench, script, "vector_script", doubled)
             asked = pool.submit(_worker, bench, "vector", doubled, **look)
             asked_published = pool.submit(_worker, bench, "published", published, program="float32", ladder=True)
+            asked_bisector = pool.submit(_bisected, bench, "bisect", doubled, "float32")
         answer = asked.result()
         observations |= {
             "published_edit_in_vector_effect": _effect(asked_published.result()),
@@ -442,6 +476,10 @@ def _look_at_accuracy(bench: Bench) -> Observed:
         }
         artifacts.append(_keep_output(bench, run.result(), "accuracy_vector.log"))
         failed = failed or bool(observations["vector_assertion_failed"])
+
+    if asked_bisector is not None:
+        component = observations.get("vector_ladder_component", observations["ladder_component"])
+        observations |= _beside_bisector(observations, component, asked_bisector.result())
 
     say("the code generators afterwards")
     healthy = _worker(bench, "healthy", {}, program="float32", code_objects=fault.places)
@@ -478,8 +516,8 @@ def _case(variant: str, seconds: float, look: Callable[[Bench], Observed]) -> Ca
 CASES = {
     "program_scalar": _case("scalar", 30, _look_at_program),
     "program_vectorized": _case("vectorized", 30, _look_at_program),
-    "compile_error_scalar": _case("scalar", 20, _look_at_compile_error),
+    "compile_error_scalar": _case("scalar", 30, _look_at_compile_error),
     "compile_error_vectorized": _case("vectorized", 25, _look_at_compile_error),
-    "accuracy_scalar": _case("scalar", 15, _look_at_accuracy),
-    "accuracy_vectorized": _case("vectorized", 30, _look_at_accuracy),
+    "accuracy_scalar": _case("scalar", 25, _look_at_accuracy),
+    "accuracy_vectorized": _case("vectorized", 45, _look_at_accuracy),
 }

@@ -40,14 +40,16 @@ def case(target: Mapping[str, str]) -> Case:
     return Case("default", expected_s, lambda bench: look(bench, target))
 
 
-def look(bench: Bench, target: Mapping[str, str]) -> Observed:
+def look(bench: Bench, target: Mapping[str, str], variables: Mapping[str, str] | None = None) -> Observed:
     """Explain ``target`` and keep what a reader needs to see it again.
+
+    ``variables``: of every measured process, such as those of an injected fault.
 
     Raises:
         ProcessFailed: the measured environment does not run.
 
     """
-    answer = explain(bench, target)
+    answer = explain(bench, target, variables=variables)
     file = Path(target["file"])
     observed = Observed(observations(answer, file), artifacts=[bench.keep("case_file", file)])
     minimal = (answer.get("minimal") or {}).get("file")
@@ -60,7 +62,7 @@ def look(bench: Bench, target: Mapping[str, str]) -> Observed:
     if answer["component"] is not None or answer["kind"] not in _NOT_RUN:
         bench.reporter.stage("the walk from the program to its C++")
         try:
-            observed.observations |= _walk(bench, target, answer)
+            observed.observations |= _walk(bench, target, answer, variables or {})
         except MachineError as problem:
             observed.observations["walk_problem"] = str(problem)
         observed.artifacts += _tlparse(bench, target)
@@ -88,12 +90,14 @@ def observations(answer: Mapping[str, Any], file: PurePath) -> dict[str, Observa
     return found
 
 
-def _walk(bench: Bench, target: Mapping[str, str], answer: Mapping[str, Any]) -> dict[str, Observation]:
+def _walk(
+    bench: Bench, target: Mapping[str, str], answer: Mapping[str, Any], variables: Mapping[str, str]
+) -> dict[str, Observation]:
     backward = answer["direction"] == "backward"
     found = bench.worker(
         "cpulab.debug.walk_worker",
         {"target": dict(target), "seed": bench.seed, "backward": backward},
-        variables=bench.new_cache("walk"),
+        variables={**bench.new_cache("walk"), **variables},
         timeout_s=_WALK_S,
         tuned=not bench.environment.not_in_force,
     )
