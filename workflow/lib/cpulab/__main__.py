@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ from cpulab.errors import LabError
 from cpulab.files import full_disk_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cpulab.step import Case
 
@@ -89,7 +90,57 @@ def _explain(arguments: argparse.Namespace) -> int:
     from cpulab.config import case_slug, case_target
     from cpulab.explain.record import case
 
-    return _observe(arguments, case_slug(arguments.case), case(case_target(arguments.case)))
+    name = case_slug(arguments.case)
+    if arguments.record:
+        return _observe(arguments, name, case(case_target(arguments.case)))
+    return _explain_here(arguments, name)
+
+
+def _explain_here(arguments: argparse.Namespace, name: str) -> int:
+    import json
+
+    from cpulab.config import load_preset
+    from cpulab.explain.step import explain
+    from cpulab.explain.text import text
+    from cpulab.host.launch import load_environment
+    from cpulab.progress import Reporter
+    from cpulab.step import Bench
+
+    file, _, function = arguments.case.rpartition(":")
+    log = arguments.results / "logs" / "explained" / f"{name}.log"
+    with _environment_record(arguments.environment) as record, Reporter("explain", 30, log) as reporter:
+        bench = Bench(
+            step="explained",
+            case=name,
+            variant="default",
+            preset=load_preset(arguments.preset),
+            model=arguments.model,
+            seed=arguments.seed,
+            environment=load_environment(record),
+            results=arguments.results,
+            reporter=reporter,
+        )
+        with bench.opened():
+            target = {"file": str(Path(file).resolve()), "function": function}
+            answer = explain(bench, target, timeout_s=arguments.timeout)
+    answer["case"] = arguments.case
+    if answer["minimal"]["file"] is not None:
+        answer["minimal"]["file"] = str(arguments.results / answer["minimal"]["file"])
+    print(json.dumps(answer, indent=1, allow_nan=False) if arguments.json else text(answer))
+    return 1 if answer["kind"] == "invalid_case" else 0
+
+
+@contextlib.contextmanager
+def _environment_record(asked: Path) -> Iterator[Path]:
+    """Give the environment record that was asked for; where there is none, one of this machine, made for now."""
+    import tempfile
+
+    if asked.is_file():
+        yield asked
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        _observe_environment(len(os.sched_getaffinity(0)), Path(folder))
+        yield Path(folder) / "environment.json"
 
 
 def _observe(arguments: argparse.Namespace, name: str, case: Case) -> int:
@@ -194,7 +245,14 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--results", type=Path, default=Path("results"), help="folder of records and artefacts")
         sub.set_defaults(run=_explain if step == "explain" else _step, step=step)
         if step == "explain":
-            sub.add_argument("--record", action="store_true", required=True, help="leave a record for the report")
+            sub.add_argument("--record", action="store_true", help="leave a record for the report")
+            sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
+            sub.add_argument(
+                "--timeout",
+                type=float,
+                default=60,
+                help="seconds that eager may take, and a backend three times as long",
+            )
 
     judge = commands.add_parser("judge", help="judge records against the claims")
     judge.add_argument("--claims", type=Path, default=Path("workflow/claims/inductor_debug_cpu.yaml"))

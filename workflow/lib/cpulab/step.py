@@ -81,6 +81,17 @@ class Bench:
         """The step's log, relative to the results folder."""
         return self.reporter.log.resolve().relative_to(self.results.resolve()).as_posix()
 
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Empty both folders, and delete ``scratch`` at the end."""
+        for folder in (self.folder, self.scratch):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        try:
+            yield
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
     def new_cache(self, name: str = "cache") -> dict[str, str]:
         """Return the variable that gives processes a new Inductor cache below ``scratch``.
 
@@ -200,23 +211,17 @@ def observe(bench: Bench, look: Callable[[Bench], Observed], output: Path) -> Re
         DiskFull: no space is left.
 
     """
-    for folder in (bench.folder, bench.scratch):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
     output.unlink(missing_ok=True)
     start = time.time()
     error: Failure | None = None
-    try:
-        if bench.environment.not_in_force:
-            raise SettingsNotInForce(bench.environment.not_in_force)
-        with full_disk_named(output):
-            observed = look(bench)
-    except (InputError, DiskFull):
-        raise
-    except Exception as problem:  # noqa: BLE001 - principle 4: the report always builds
-        observed, error = _failed(bench, problem)
-    finally:
-        shutil.rmtree(bench.scratch, ignore_errors=True)
+    with bench.opened():
+        try:
+            with full_disk_named(output):
+                observed = _in_force(bench, look)
+        except (InputError, DiskFull):
+            raise
+        except Exception as problem:  # noqa: BLE001 - principle 4: the report always builds
+            observed, error = _failed(bench, problem)
     record = Record(
         step=bench.step,
         case=bench.case,
@@ -234,6 +239,12 @@ def observe(bench: Bench, look: Callable[[Bench], Observed], output: Path) -> Re
     )
     records.dump(output, record)
     return record
+
+
+def _in_force(bench: Bench, look: Callable[[Bench], Observed]) -> Observed:
+    if bench.environment.not_in_force:
+        raise SettingsNotInForce(bench.environment.not_in_force)
+    return look(bench)
 
 
 def _failed(bench: Bench, problem: Exception) -> tuple[Observed, Failure]:

@@ -28,10 +28,11 @@ UNOBSERVED_ULPS = 64.0
 # Where eager itself is off, compiled may be this many times as far from float64 (torch._dynamo.utils.same's factor).
 NO_WORSE = 2.0
 
-# In the order in which they are tried. "rounding": the bound of the dtypes and the terms; "sign_of_zero": the value is
-# what eager gives with the sign of a zero changed; "undefined_conversion": it hangs on a float that no integer of the
-# wanted type can hold; "ill_conditioned": float64 itself moves as much when an input moves by one unit in the last
-# place; "low_precision": the rounding of float16 or bfloat16 intermediates; "nearer": as near to float64 as eager is.
+# In the order in which they are tried. "rounding": the bound of the dtypes and the terms. "sign_of_zero": the value is
+# what eager gives with the sign of a zero changed. "undefined_conversion": it hangs on a float that no integer of the
+# wanted type can hold. "ill_conditioned": float64 itself moves as much when an input, or what is computed on the way,
+# moves by one unit in the last place. "low_precision": the rounding of float16 or bfloat16 intermediates. "nearer": as
+# near to float64 as eager is.
 CAUSES = ("rounding", "sign_of_zero", "undefined_conversion", "ill_conditioned", "low_precision", "nearer")
 
 # A difference of these names is wrong unless it is explained; strides and the sign of zero have their names alone.
@@ -348,7 +349,7 @@ def _values(
 
 
 def _integers(path: str, ours: Tensor, theirs: Tensor, differing: Tensor, known: _Known) -> dict[str, Any]:
-    at = differing.nonzero(as_tuple=True)
+    at = differing
     one, other = ours[at], theirs[at]
     causes = _Causes(one)
     causes.explain("sign_of_zero", _any([zeros[at] == other for zeros in known.zeros], one))
@@ -366,7 +367,7 @@ def _integers(path: str, ours: Tensor, theirs: Tensor, differing: Tensor, known:
 def _floats(
     path: str, ours: Tensor, theirs: Tensor, differing: Tensor, known: _Known, *, dtype: torch.dtype, terms: int
 ) -> dict[str, Any]:
-    at = differing.nonzero(as_tuple=True)
+    at = differing
     one, other = ours[at].double(), theirs[at].double()
     scale = magnitude(ours)
     epsilon = torch.finfo(dtype).eps
@@ -394,11 +395,12 @@ def _floats(
     )
     causes.explain("undefined_conversion", _varies([variant[at] for variant in known.conversions], one))
     if known.sensitivity is not None:
-        # Called so where half of the digits are gone.
-        gone = difference > math.sqrt(epsilon) * one.abs()
-        causes.explain("ill_conditioned", finite & gone & (difference <= known.sensitivity[at].double()))
+        # Called so where half of the digits are gone; the rounding of an intermediate may do that, too.
+        gone = finite & (difference > math.sqrt(epsilon) * one.abs())
+        moved = difference <= known.sensitivity[at].double()
+        causes.explain("ill_conditioned", gone & (moved | (within & (not low))))
     if known.unstable is not None:
-        causes.explain("ill_conditioned", known.unstable[at])
+        causes.explain("ill_conditioned", known.unstable[at] & ~finite)
     causes.explain("low_precision" if low else "rounding", within)
     if exact is not None:
         # Where float64 is not finite either, the one that agrees with it is the nearer.

@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpulab.errors import ProcessFailed
+from cpulab.debug.ladder import RUNGS
+from cpulab.errors import LabError, ProcessFailed
 from cpulab.explain.verdict import verdict
+from cpulab.minify.reduce import reduce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from cpulab.explain.verdict import Verdict
     from cpulab.host.launch import Completed
     from cpulab.step import Bench
 
@@ -30,8 +33,11 @@ PHASES = (
     "rung:inductor_emulate_precision_casts", "compare_emulated",
 )  # fmt: skip
 
-# What a process that is asked for details may take, seconds.
-_DETAIL_S = 180.0
+# What each process that is asked for details may take, and reducing, seconds; to start, besides.
+_DETAIL_S = 90.0
+_REDUCE_S = 120.0
+_START_S = 60.0
+_DETAIL_NAMES = {"bisector": "answer of PyTorch's bisector", "walk": "walk to the op at fault"}
 
 
 @dataclass
@@ -87,13 +93,36 @@ def explain(
         "notes": said.notes,
         "ladder": said.ladder,
     }
+    if details and said.component is not None and said.kind != "nondeterministic":
+        case.details(answer, said)
     return answer
 
 
 def _no_minimal(component: str | None, kind: str | None) -> str:
     if component is None:
         return "There is nothing to reduce: no component is at fault."
-    return f"A program that fails in {component} ({kind}) is not reduced here."
+    if component != "inductor":
+        return f"Graphs that Inductor gets are reduced, and {component} fails before that."
+    return f"A program of the kind {kind} is not reduced."
+
+
+def _conclude(answer: dict[str, Any], said: Verdict) -> None:
+    """Say which op it is, and whether the bisector agrees with the ladder and with the walk."""
+    walk, bisector = answer["walk"], answer["bisector"]
+    if walk is not None:
+        answer["op"] = walk["op"]
+    if bisector is None:
+        return
+    if answer["subsystem"] is None:
+        answer["subsystem"] = bisector["subsystem"]
+    component = RUNGS.get(bisector["backend"])
+    ops = {one.split(".")[1] if one and "." in one else one for one in (answer["op"], bisector["op"])} - {None}
+    bisector["agrees"] = component == said.component and len(ops) <= 1
+    if not bisector["agrees"]:
+        ours = f"{said.component}, {answer['op']}" if answer["op"] else said.component
+        answer["notes"].append(
+            f"PyTorch's bisector does not agree: it says {bisector['said']}, where the ladder and the walk say {ours}."
+        )
 
 
 class _Case:
@@ -154,6 +183,65 @@ class _Case:
         ended = self.process(["oracle"], {}, {"ATEN_CPU_CAPABILITY": "default"})
         oracle: dict[str, Any] | None = ended.found.get("oracle")
         return oracle
+
+    def details(self, answer: dict[str, Any], said: Verdict) -> None:
+        """Add to ``answer`` the op, the bisector's answer and the minimal program, or why there is none."""
+        direction = said.direction or "forward"
+        dies = said.kind in {"crash", "hang"}
+        asked = {"target": self.target, "seed": self.bench.seed, "direction": direction, "seconds": _DETAIL_S}
+        workers = {"bisector": "cpulab.debug.bisect_worker"}
+        if said.component == "inductor":
+            workers["walk"] = "cpulab.debug.locate_worker"
+        if not dies:
+            self.bench.reporter.stage("the op at fault, and PyTorch's bisector")
+            with self.bench.side_by_side(len(workers)) as pool:
+                running = {
+                    name: pool.submit(
+                        self.bench.worker,
+                        module,
+                        asked,
+                        variables={**self.bench.new_cache(name), **self.variables},
+                        timeout_s=_DETAIL_S + _START_S,
+                        tuned=not self.bench.environment.not_in_force,
+                    )
+                    for name, module in workers.items()
+                }
+            for name, worker in running.items():
+                try:
+                    answer[name] = worker.result()
+                except LabError as problem:
+                    answer["notes"].append(f"No {_DETAIL_NAMES[name]}: {problem}")
+        _conclude(answer, said)
+        if said.component == "inductor":
+            answer["minimal"] = self._reduced(answer, said, direction)
+
+    def _reduced(self, answer: Mapping[str, Any], said: Verdict, direction: str) -> dict[str, Any]:
+        nothing = {"nodes": None, "ops": None, "file": None}
+        tests = {"accuracy": "accuracy", "compile_error": "exception", "crash": "crash", "hang": "hang"}
+        if said.kind not in tests:
+            return {**nothing, "reason": _no_minimal(said.component, said.kind)}
+        row = next(one for one in answer["ladder"] if one["backend"] == "inductor" and one["code"] == "default")
+        raised = row["ending"] == "exception"
+        self.bench.reporter.stage("reducing the program")
+        try:
+            reduced = reduce(
+                self.bench,
+                self.target,
+                direction="backward" if direction == "backward" else "forward",
+                test="exception" if raised else said.kind,  # type: ignore[arg-type] # one of those in `tests`
+                exception=row["exception"] if raised else None,
+                guilty=(answer["walk"] or {}).get("guilty"),
+                variables=self.variables,
+                timeout_s=_REDUCE_S,
+            )
+        except LabError as problem:
+            return {**nothing, "reason": str(problem)}
+        return {
+            **nothing,
+            **(reduced["minimal"] or {}),
+            "reason": reduced["reason"],
+            "steps": reduced["steps"],
+        }
 
     def process(
         self, phases: Sequence[str], found: Mapping[str, Any], variables: Mapping[str, str] | None = None

@@ -169,14 +169,15 @@ def _judged(seen: _Observed, direction: str) -> Verdict:
 
 
 def _nondeterministic(seen: _Observed, direction: str, varying: Sequence[str]) -> Verdict:
-    places = _listed(varying)
+    places = _listed(sorted(varying))
+    hangs, differs, repeats = ("hang", "differ", "them") if len(varying) > 1 else ("hangs", "differs", "it")
     if seen.phase("variants").get("unset"):
-        reason = f"{places} hangs on memory that the function reads before anything is written to it."
+        reason = f"{places} {hangs} on memory that the function reads before anything is written to it."
         return Verdict(kind="nondeterministic", direction=direction, reason=_sentence(reason))
     if seen.phase("again").get("varying"):
-        reason = f"{places} differs between two calls of eager, even under one seed, so nothing can be compared."
+        reason = f"{places} {differs} between two calls of eager, even under one seed, so nothing can be compared."
         return Verdict(kind="nondeterministic", direction=direction, reason=_sentence(reason))
-    base = f"{places} hangs on random numbers drawn inside the function; eager repeats under one seed"
+    base = f"{places} {hangs} on random numbers drawn inside the function; eager repeats {repeats} under one seed"
     for rung in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor_fallback_random"):
         problem = seen.problem(rung, direction, repeated=False)
         if problem is not None:
@@ -224,7 +225,7 @@ def _gist(message: str) -> str:
     if parsed is not None:
         conflict = f" (conflicting types: {', '.join(parsed.conflicting_types)})" if parsed.conflicting_types else ""
         return f"no matching function for call to {parsed.call}{conflict}"
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    lines = [line.strip() for line in message.splitlines() if line.strip() and not line.rstrip().endswith("raised:")]
     error = next((line for line in lines if " error: " in line), None)
     said = error.split(" error: ", 1)[1] if error is not None else (lines[0] if lines else "no message")
     return said[:300]
@@ -284,8 +285,9 @@ def _excuse(
         return _sentence("; ".join(part for part in (said, equal, _nearer(errors), both) if part) + ".")
     if kind == "ill_conditioned":
         return _sentence(
-            "The problem is ill-conditioned: in float64 too the result moves by as much when an input moves by one "
-            f"unit in the last place, so any answer is noise and nobody is accused{f'; {both}' if both else ''}."
+            "The problem is ill-conditioned: in float64 too the result moves by as much when an input, or what is "
+            "computed on the way, moves by one unit in the last place, so any answer is noise and nobody is accused"
+            f"{f'; {both}' if both else ''}."
         )
     parts = []
     if causes.get("sign_of_zero"):
@@ -400,6 +402,11 @@ def _notes(seen: _Observed, said: Verdict) -> list[str]:
         if not phase.startswith("rung:") and phase != "eager":
             notes.append(f"While looking for reasons ({phase}), {ending['words']}; the verdict does without.")
     anchored = seen.phase("observe").get("anchored")
+    unfit = seen.phase("observe").get("undefined_conversions")
+    if unfit and said.kind is None:
+        notes.append(
+            f"{unfit} floats are converted to an integer type that cannot hold them: undefined in C++, and equal here."
+        )
     if anchored and not seen.phase("observe").get("random"):
         notes.append(f"No float64 reference through {_listed(anchored)}: what they gave eager stands in it.")
     if seen.oracle is not None:
