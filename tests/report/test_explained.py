@@ -12,12 +12,14 @@ import jinja2
 import pytest
 from pages import parsed
 
+from cpulab import records
 from cpulab.debug import walk
 from cpulab.explain.record import observations
 from cpulab.records import Artifact, Failure, Record
 from cpulab.report import explained, render, views
 
 WALKS = Path(__file__).parents[1] / "data" / "debug" / "walks"
+REAL = Path(__file__).parents[1] / "data" / "report" / "explained"
 ATTACK = "<script>alert(1)</script>"
 
 DIFFERENCE = {
@@ -88,8 +90,8 @@ def test_a_wrong_result_names_who_is_at_fault_where_and_in_which_code() -> None:
     [
         ({"component": None, "kind": None}, "✓ Right: nobody is at fault"),
         ({"component": None, "kind": "precision_policy"}, "Nobody is at fault: the precision is another one by policy"),
-        ({"component": None, "kind": "hang"}, "Nobody is at fault: eager itself does not come to an end"),
-        ({"component": None, "kind": "invalid_case"}, "Nobody is at fault: the case cannot be judged"),
+        ({"component": None, "kind": "hang"}, "Not judged: eager itself does not come to an end"),
+        ({"component": None, "kind": "invalid_case"}, "Not judged: this is no case that can be compared"),
         ({"component": "dynamo", "kind": "crash", "op": None, "path": None}, "Dynamo is at fault: the process crashes"),
         ({"direction": "backward"}, "Inductor is at fault: the result is wrong in the backward at aten.neg.default"),
     ],
@@ -191,3 +193,41 @@ def test_a_page_without_cases_has_no_section_of_them() -> None:
     assert (
         jinja2.Template(re.findall(r"\{% if cases %\}.*?\{% endif %\}", template, re.DOTALL)[0]).render(cases=[]) == ""
     )
+
+
+def real(name: str) -> Record:
+    return records.load(REAL / f"{name}.json")
+
+
+def test_a_real_fault_is_told_from_the_verdict_to_its_line_of_c_plus_plus() -> None:
+    html = section(real("doubled"))
+    page = parsed(html)
+    assert page.faults == page.open == []
+    assert "✗ Inductor is at fault: the result is wrong at aten.neg.default in vectorized code" in page.text
+    assert "Ours inductor lowerings aten.neg.default CompilerBisector inductor lowerings neg" in page.text
+    chain = re.search(r'<ol class="chain">.*?</ol>', html, re.DOTALL)
+    assert chain is not None
+    steps = parsed(chain[0]).text
+    for step in (
+        "torch.neg(hidden)",
+        "torch.ops.aten.neg.default(relu)",
+        "neg = ops.neg(relu)",
+        "auto tmp2 = (tmp1 + tmp1);",
+    ):
+        assert step in steps
+    assert "def minimal(relu):" in page.text
+    assert "guilty node alone 1 8 2 3 1 smaller 1" in page.text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("crash", "Not judged: eager itself crashes. Eager itself crashes with a segmentation fault (SIGSEGV)."),
+        ("broken", "Not judged: this is no case that can be compared. broken.py has a syntax error in line 1"),
+        ("silent", "silent returns nothing and changes none of its inputs, so there is nothing to compare."),
+    ],
+)
+def test_a_real_case_that_cannot_be_judged_says_why_and_costs_the_others_nothing(name: str, said: str) -> None:
+    text = words(real(name), real("doubled"))
+    assert said in text
+    assert "Inductor is at fault: the result is wrong at aten.neg.default" in text

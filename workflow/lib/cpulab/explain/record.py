@@ -97,7 +97,7 @@ def _walk(
     found = bench.worker(
         "cpulab.debug.walk_worker",
         {"target": dict(target), "seed": bench.seed, "backward": backward},
-        variables={**bench.new_cache("walk"), **variables},
+        variables={**bench.new_cache("recorded"), **variables},
         timeout_s=_WALK_S,
         tuned=not bench.environment.not_in_force,
     )
@@ -126,7 +126,7 @@ def _tlparse(bench: Bench, target: Mapping[str, str]) -> list[Artifact]:
         bench.worker(
             "cpulab.debug.walk_worker",
             {"target": dict(target), "seed": bench.seed, "trace": True},
-            variables={**bench.new_cache("trace"), "TORCH_TRACE": str(logs.resolve()), "INDUCTOR_PROVENANCE": "1"},
+            variables={**bench.new_cache("traced"), "TORCH_TRACE": str(logs.resolve()), "INDUCTOR_PROVENANCE": "1"},
             timeout_s=_WALK_S,
             tuned=not bench.environment.not_in_force,
         )

@@ -26,13 +26,16 @@ AT_FAULT = {
     "nondeterministic": "the result is another one even under one seed",
 }
 EXCUSED = {
-    "crash": "eager itself crashes",
-    "hang": "eager itself does not come to an end",
     "nondeterministic": "the program is random",
     "precision_policy": "the precision is another one by policy",
     "ill_conditioned": "the problem is ill-conditioned",
     "undefined_conversion": "a conversion has no defined result",
-    "invalid_case": "the case cannot be judged",
+}
+# Kind -> the whole verdict, where nothing could be compared.
+NOT_JUDGED = {
+    "crash": "Not judged: eager itself crashes",
+    "hang": "Not judged: eager itself does not come to an end",
+    "invalid_case": "Not judged: this is no case that can be compared",
 }
 
 
@@ -95,8 +98,10 @@ def cases(shown: Iterable[Shown]) -> list[Explained]:
 
 def steps_figure(identity: str, steps: Sequence[Mapping[str, Any]]) -> Markup | None:
     """Draw the size of a graph at the start and after each step that made it smaller; None where none did."""
-    smaller = [step for step in steps if step["success"] and step["nodes_after"] is not None]
-    if not smaller or smaller[0]["nodes_before"] is None:
+    known = [step for step in steps if None not in {step["nodes_before"], step["nodes_after"]}]
+    # A step may leave the nodes as they are, and make the inputs smaller.
+    smaller = [step for step in known if step["success"] and step["nodes_after"] < step["nodes_before"]]
+    if not smaller:
         return None
     rows = [("Start", smaller[0]["nodes_before"])]
     rows += [(f"{step['strategy']}, {step['inputs_before']} inputs before", step["nodes_after"]) for step in smaller]
@@ -108,6 +113,8 @@ def _verdict(seen: Mapping[str, Any]) -> tuple[str, str]:
     if component is None:
         if not kind:
             return "Right: nobody is at fault", "right"
+        if kind in NOT_JUDGED:
+            return NOT_JUDGED[kind], "excused"
         return f"Nobody is at fault: {EXCUSED.get(kind, kind)}", "excused"
     parts = [f"{COMPONENTS.get(component, component)} is at fault: {AT_FAULT.get(kind, kind)}"]
     if seen.get("direction") == "backward":
