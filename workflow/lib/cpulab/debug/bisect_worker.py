@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,7 @@ def bisect(
     said = "it found nothing wrong"
     with _numbered() as lowered, post_aot.silent(), contextlib.redirect_stdout(io.StringIO()):
         try:
-            result = CompilerBisector.do_bisect(is_right)
+            result = _stepped(is_right)
         except OutOfTime:
             result, said = None, f"it was stopped after {seconds:.0f} s and {runs} runs"
         except RuntimeError as error:
@@ -103,6 +104,23 @@ def bisect(
         else:
             said += f", {result.subsystem}"
     return {**answer, "runs": runs, "seconds": round(time.monotonic() - start, 3), "said": said}
+
+
+def _stepped(is_right: Callable[[], bool]) -> Any:
+    """Bisect as PyTorch's command line does, one run at a time.
+
+    In one go it cleans up when its frame is gone, and a caught compile error keeps that alive: the process would go on
+    compiling for the last backend that was tried.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.multiple(CompilerBisector, in_process_cache=folder, bisection_enabled=True),
+    ):
+        while True:
+            try:
+                return CompilerBisector.do_bisect(is_right, cli_interface=True)
+            except SystemExit:
+                continue
 
 
 def _expected(function: Callable[..., Any], arguments: list[Any], *, backward: bool) -> tuple[Any, Any, int]:

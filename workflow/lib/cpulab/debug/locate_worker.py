@@ -349,7 +349,8 @@ class _Search:
         """Return ``kernel``, ``chain`` and ``lines`` for the node at fault."""
         torch_line = _users_line(guilty)
         chain = [torch_line] if torch_line is not None else []
-        chain.append(_level("aten", guilty.format_node() or str(guilty.target)))
+        operands = [*map(str, guilty.args), *(f"{name}={value}" for name, value in guilty.kwargs.items())]
+        chain.append(_level("aten", f"{guilty.name} = {guilty.target}({', '.join(operands)})"))
         if not self.codes:
             return {"chain": [{**one, "guilty": one["level"] == "aten"} for one in chain]}
         marked = self._marked(self.captured.graph, self.captured.inputs)

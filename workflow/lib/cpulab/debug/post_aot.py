@@ -300,6 +300,7 @@ def owned(graph: GraphModule, inputs: Sequence[Any]) -> tuple[GraphModule, list[
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
+    """Let PyTorch log nothing."""
     # Each candidate that does not compile would be logged with its traceback.
     logger = logging.getLogger("torch")
     level = logger.level
