@@ -6,6 +6,8 @@ import base64
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +110,22 @@ def test_what_was_left_out_of_a_long_program_is_said(tmp_path: Path) -> None:
     shown = record()
     shown.observations["walk_left_out"] = 1234
     assert "1234 lines that lead to other kernels are left out" in parsed(page(shown, tmp_path)).text
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium")
+def test_a_line_that_is_chosen_lights_up_its_partners_and_no_others(tmp_path: Path) -> None:
+    path = tmp_path / "walk.html"
+    path.write_text(page(record(guilty=[FAULT]), tmp_path), encoding="utf-8")
+    # A fragment chooses a line as a click does.
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"file://{path}#fx-4"],
+        check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    lit = {one for one, row in rows(done.stdout).items() if "lit" in (row.elements[0][1]["class"] or "").split()}
+    assert lit == {
+        "source-program.py-26", "fx-4", "ir_pre-1", "ir_pre-27", "ir_post-1", "ir_post-27", "cpp-35", "cpp-52", "cpp-86",
+    }  # fmt: skip
+    trail = re.search(r'<div class="trail".*?</div>', done.stdout, re.DOTALL)
+    assert trail is not None
+    assert "FX graph, line 4: leads to the fault" in parsed(trail[0]).text
