@@ -19,11 +19,11 @@ rule report:
         verdicts="results/verdicts.json",
         records=RECORDS,
     output:
-        "results/report.html",
+        page="results/report.html",
         walks=directory("results/walk"),
     log:
         "results/logs/report.log",
     localrule: True
     shell:
-        "cpulab report --verdicts {input.verdicts:q} --environment {input.environment:q} --output {output[0]:q}"
+        "cpulab report --verdicts {input.verdicts:q} --environment {input.environment:q} --output {output.page:q}"
         " {input.records:q} 2>&1 | tee {log:q}"
