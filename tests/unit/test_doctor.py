@@ -22,6 +22,8 @@ def environment(*rows: dict[str, Any], preflight: list[dict[str, str]] | None = 
         "preflight": preflight or [],
         "compiler": {"path": "/usr/bin/g++", "version": "g++ 12.2.0"},
         "versions": {"torch": "2.13.0"},
+        "lock": {},
+        "image": None,
         "python": "/secret/path",
     }
 

@@ -62,10 +62,40 @@ def provider(process: ctypes.CDLL, symbol: str) -> str | None:
         address = ctypes.cast(getattr(process, symbol), ctypes.c_void_p)
     except AttributeError:
         return None
+    found = _file_of(process, address)
+    if found != str(Path("/proc/self/exe").resolve()):
+        return found
+    # An executable that is linked to a fixed address, as Debian's python is, has an entry of its own for a function
+    # that it calls, and the look-up gives that; the function is the first library's that has one.
+    for library in _libraries():
+        own = getattr(ctypes.CDLL(library, os.RTLD_NOLOAD | os.RTLD_LAZY), symbol, None)
+        if own is not None and _file_of(process, ctypes.cast(own, ctypes.c_void_p)) == str(Path(library).resolve()):
+            return str(Path(library).resolve())
+    return found
+
+
+def _file_of(process: ctypes.CDLL, address: ctypes.c_void_p) -> str | None:
     found = _DlInfo()
     if not process.dladdr(address, ctypes.byref(found)) or found.dli_fname is None:
         return None
     return str(Path(os.fsdecode(found.dli_fname)).resolve())
+
+
+def _libraries() -> list[str]:
+    """Return the libraries of this process in the order of the look-up (dl_iterate_phdr(3)), less the executable."""
+
+    class Info(ctypes.Structure):
+        _fields_ = (("dlpi_addr", ctypes.c_void_p), ("dlpi_name", ctypes.c_char_p))
+
+    found: list[str] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)
+    def take(info: Any, _size: int, _data: object) -> int:
+        found.append(os.fsdecode(info.contents.dlpi_name or b""))
+        return 0
+
+    ctypes.CDLL(None).dl_iterate_phdr(take, None)
+    return [name for name in found if name.startswith("/")]
 
 
 def malloc_options(process: ctypes.CDLL) -> dict[str, str | None]:

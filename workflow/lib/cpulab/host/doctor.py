@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MARKS = {"in_force": "ok", "impossible": "--", "not_in_force": "NO"}
 
 # Parts of an environment record that the doctor hands on as data.
-PARTS = ("host", "topology", "plan", "tuning", "settings", "preflight", "compiler", "versions")
+PARTS = ("host", "topology", "plan", "tuning", "settings", "preflight", "compiler", "versions", "lock", "image")
 
 
 def diagnosis(environment: Mapping[str, Any]) -> dict[str, Any]:

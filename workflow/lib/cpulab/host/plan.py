@@ -67,7 +67,7 @@ def _cores(topology: Topology, kind: str | None, reasons: list[str]) -> dict[tup
     if topology.offline:
         reasons.append(f"Offline, so not used: CPUs {format_list(topology.offline)}.")
     if len(topology.allowed_cpus) < len(topology.cpus):
-        reasons.append(f"Affinity or cpuset leaves this process {format_list(topology.allowed_cpus)} of the CPUs.")
+        reasons.append(f"Affinity or cpuset allows this process CPUs {format_list(topology.allowed_cpus)} only.")
     if len(physical) < len(usable):
         reasons.append(f"{len(usable)} logical CPUs are {len(physical)} physical cores: a core runs one thread, since "
                        "its hyper-threads share vector units.")  # fmt: skip
