@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cpulab.errors import ProcessFailed
+from cpulab.minify import repro
+from cpulab.paths import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,10 +89,16 @@ def prove(
             )
             for arm, variables in arms.items()
         }
+    folders = {
+        str(bench.scratch.resolve()): ".",
+        str(bench.results.resolve()): "results",
+        str(LIBRARY): "workflow/lib",
+        str(Path(bench.environment.python).parent.parent): "environment",
+    }
     for arm, run in runs.items():
         completed = run.result()
         proof[f"exit_status_{arm}"] = None if completed.timed_out else completed.returncode
-        proof[f"output_{arm}"] = completed.stdout.strip()[:2000]
+        proof[f"output_{arm}"] = repro.portable(completed.stdout, folders).strip()[:2000]
     # A program that dies or never ends shows what it is to show; one that says nothing did not come to compare.
     status = proof["exit_status_with"]
     proof["fails"] = status is None or status < 0 or (status == 1 and bool(proof["output_with"]))

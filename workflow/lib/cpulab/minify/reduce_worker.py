@@ -362,8 +362,7 @@ def reduce(asked: Asked) -> dict[str, Any]:
     nothing: dict[str, Any] = {"minimal": None, "steps": [], "progress": [], "reason": None, "graphs": 0}
     nothing["threads_at_fork"] = run.threads
     if "graphs" not in looked:
-        reason = looked.get("reason") or f"nothing to minify: the function itself {_ending(looked)} in eager"
-        return {**nothing, "reason": reason}
+        return {**nothing, "reason": looked.get("reason") or _ended(asked, looked)}
     graphs = [_graph(one) for one in looked["graphs"]]
     nothing["graphs"] = len(graphs)
     for place, graph in enumerate(graphs):
@@ -398,8 +397,12 @@ def _graph(one: dict[str, Any]) -> reduction.Graph:
     return reduction.Graph(tuple(one["inputs"]), nodes, tuple(one["outputs"]), shapes)
 
 
-def _ending(answer: dict[str, Any]) -> str:
-    return "takes too long" if answer.get("ended") == "timed_out" else f"dies ({answer.get('signal')})"
+def _ended(asked: Asked, looked: dict[str, Any]) -> str:
+    """Say why there is no graph where the child that was to capture it gave no answer."""
+    if looked.get("ended") == "timed_out":
+        return f"the time of {asked.timeout_s:.0f} s was used up before there was a graph"
+    died = looked.get("signal") or looked.get("problem") or "without a word"
+    return f"nothing to minify: the function itself ends the process ({died})"
 
 
 def _nothing(asked: Asked, graphs: int, left_out: Sequence[str], lost: Sequence[str]) -> str:

@@ -77,7 +77,7 @@ def main():
         compiled = torch.compile({function}, fullgraph=True, dynamic=False)
         try:
             actual = compiled(*compiled_given)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             print(f"compiled raises {{type(error).__name__}}: {{error}}")
             return 1
     found = [
@@ -188,9 +188,9 @@ def _assignment(name: str, expression: str) -> list[str]:
         start, end = expression.index('"') + 1, expression.index('"', expression.index('"') + 1)
         pieces = textwrap.wrap(expression[start:end], _WIDTH - 12)
         middle = [f'        "{piece}"' for piece in pieces]
-        return [f"    {name} = {expression[: start - 1]}", *middle, f"    {expression[end + 1 :]}"]
+        return [f"    {name} = {expression[: start - 1]}", *middle, f"    {expression[end + 1 :]}  # fmt: skip"]
     if opening < 0:
-        return [line]
+        return [f"{line}  # fmt: skip"]
     elements = textwrap.wrap(expression[opening + 1 : closing], _WIDTH - 8, break_long_words=False)
     return [
         f"    {name} = {expression[: opening + 1]}",
