@@ -89,12 +89,12 @@ def _libraries() -> list[str]:
 
     found: list[str] = []
 
-    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)
     def take(info: Any, _size: int, _data: object) -> int:
         found.append(os.fsdecode(info.contents.dlpi_name or b""))
         return 0
 
-    ctypes.CDLL(None).dl_iterate_phdr(take, None)
+    called = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Info), ctypes.c_size_t, ctypes.c_void_p)
+    ctypes.CDLL(None).dl_iterate_phdr(called(take), None)
     return [name for name in found if name.startswith("/")]
 
 
