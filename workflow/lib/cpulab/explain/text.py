@@ -65,7 +65,7 @@ def _minimal(minimal: Mapping[str, Any]) -> str:
 
 def _row(row: Mapping[str, Any]) -> str:
     name = row["backend"] if row["code"] == "default" else f"{row['backend']}, {row['code'].split(' ')[0]}"
-    said = "passes" if row["passed"] else (row["kind"] or "not run").replace("_", " ")
+    said = "not run" if row["passed"] is None else "passes" if row["passed"] else row["kind"].replace("_", " ")
     error = "-" if row["largest_error"] is None else f"{row['largest_error']:.4g}"
     kernels = f"{row['kernels']} ({row['vectorized_kernels']})" if row["inductor_ran"] else "-"
     return f"  {name:28} {said:14} {error:>13}  {kernels}"

@@ -34,6 +34,8 @@ _KIND_OF = {
     "ill_conditioned": "ill_conditioned",
 }
 
+_SCALAR = "inductor_scalar"
+
 ZEROS_ARE_EQUAL = "torch.allclose, torch.equal and torch._dynamo.utils.same all call -0.0 and 0.0 equal"
 
 
@@ -128,7 +130,7 @@ def verdict(observed: Mapping[str, Any]) -> Verdict:
         said.reason = f"The forward is right; in the backward, {said.reason[0].lower()}{said.reason[1:]}"
     # Errors against float64 are those of the outputs.
     said.errors = _errors(seen)
-    said.ladder = [_row(seen, rung) for rung in [*RUNGS, "inductor_scalar"]]
+    said.ladder = [_row(seen, rung) for rung in [*RUNGS, _SCALAR]]
     said.notes = _notes(seen, said)
     if backward is not None:
         fields = ("component", "kind", "path", "reason", "differences")
@@ -199,9 +201,10 @@ def _nondeterministic(seen: _Observed, direction: str, varying: Sequence[str]) -
 def _path(seen: _Observed, direction: str) -> str | None:
     """Return which code is at fault: that for vectors, that for single elements, or both."""
     default = seen.phase("rung:inductor")
-    scalar_fails = seen.problem("inductor_scalar", direction) is not None
-    if not default:  # the process died in it
-        return "both" if scalar_fails else "vectorized"
+    scalar_fails = seen.problem(_SCALAR, direction) is not None
+    if not default:  # the process died in it, or hung: then the other was not tried
+        scalar_ran = f"rung:{_SCALAR}" in {**seen.found, **seen.endings}
+        return ("both" if scalar_fails else "vectorized") if scalar_ran else None
     if not default["kernels"]:
         return None
     if not default["vectorized_kernels"]:
@@ -228,7 +231,7 @@ def _gist(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip() and not line.rstrip().endswith("raised:")]
     error = next((line for line in lines if " error: " in line), None)
     said = error.split(" error: ", 1)[1] if error is not None else (lines[0] if lines else "no message")
-    return said[:300]
+    return said.removeprefix("RuntimeError: ")[:300]
 
 
 def _accusation(rung: str, problem: _Problem) -> str:
@@ -244,7 +247,9 @@ def _accusation(rung: str, problem: _Problem) -> str:
 
 def _wrong_words(wrong: Sequence[Mapping[str, Any]]) -> str:
     first = wrong[0]
-    place = first["output"] if first["output"] != "result" else "the result"
+    place = "the result" if first["output"] == "result" else first["output"]
+    if place.startswith("['"):  # of the gradients, which are named
+        place = f"the gradient of {place[2:-2]}"
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     if first["name"] in {"dtype", "shape", "structure"} or first["elements"] is None:
         return f"{place} has another {first['name']}: {first['detail']}{more}"
@@ -356,10 +361,10 @@ def _row(seen: _Observed, rung: str) -> dict[str, Any]:
     wrong = next((one for one in differing if one["wrong"]), None)
     errors = [one["largest_error"] for one in differing if one["largest_error"] is not None]
     return {
-        "backend": "inductor" if rung == "inductor_scalar" else rung,
-        "code": "scalar (cpp.simdlen = 1)" if rung == "inductor_scalar" else "default",
+        "backend": "inductor" if rung == _SCALAR else rung,
+        "code": "scalar (cpp.simdlen = 1)" if rung == _SCALAR else "default",
         "component": RUNGS.get(rung, "inductor"),
-        "passed": bool(row or ending) and not any(problems.values()),
+        "passed": not any(problems.values()) if row or ending else None,
         "kind": next((one.kind for one in problems.values() if one is not None), None),
         "ending": ending["kind"] if ending else row.get("ending"),
         "exception": row.get("exception"),
@@ -392,8 +397,8 @@ def _notes(seen: _Observed, said: Verdict) -> list[str]:
         notes.append("Dynamo compiled nothing of this function; Python ran as it is, so Inductor had nothing to do.")
     if eager["backward_error"] is not None:
         notes.append(f"The backward of eager itself raises {eager['backward_error']}; the forward alone was judged.")
-    scalar = next((one for one in (seen.problem("inductor_scalar", way) for way in DIRECTIONS) if one), None)
-    if scalar is not None and said.component != "inductor":
+    scalar = next((one for one in (seen.problem(_SCALAR, way) for way in DIRECTIONS) if one), None)
+    if scalar is not None and said.component is None:
         notes.append(
             "With scalar code (torch._inductor.config.cpp.simdlen = 1), which is not what Inductor chooses here, "
             f"{scalar.reason}."
