@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import runpy
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -26,7 +27,7 @@ class Row:
     """One fault in one override, run in the variant that has it on the executed path.
 
     ``op``: whom the walk has to name, ``bisected``: whom PyTorch's bisector names; None is nobody. ``line``: a part of
-    the C++ line that is to be found. The minimal graph of each row can be added as a field.
+    the C++ line that is to be found. ``minimal``: the ops of the least graph that shows the fault; None: ``op`` alone.
     """
 
     fault: str
@@ -38,6 +39,12 @@ class Row:
     direction: str = "forward"
     alone: bool = True
     exception: str | None = None
+    minimal: tuple[str, ...] | None = None
+
+    @property
+    def least(self) -> list[str] | None:
+        """The ops of the least graph; None where there is nothing to reduce."""
+        return list(self.minimal or (self.op,)) if self.op is not None else None
 
     @property
     def name(self) -> str:
@@ -64,10 +71,11 @@ OF_TESTS = {
 
 NEG, ADD, ABS, SUM = "aten.neg.default", "aten.add.Tensor", "aten.abs.default", "aten.sum.dim_IntList"
 MUL, SIGMOID, MAXIMUM, EXP = "aten.mul.Tensor", "aten.sigmoid.default", "aten.maximum.default", "aten.exp.default"
+CONVERT = "prims.convert_element_type.default"
 
 ROWS = (
     # neg alone compiles: the bisector blames the op that can't take what neg leaves in a register.
-    Row("neg_without_cast", "scalar", NEG, MAXIMUM, "= -tmp1;", exception="InductorError"),
+    Row("neg_without_cast", "scalar", NEG, MAXIMUM, "= -tmp1;", exception="InductorError", minimal=(NEG, MAXIMUM)),
     # A vector has a minus of its own.
     Row("neg_without_cast", "vector", None, None, None),
     Row("neg_doubled", "scalar", NEG, NEG, "(2 * tmp3)"),
@@ -78,7 +86,7 @@ ROWS = (
     Row("neg_added_to_itself", "vector", NEG, NEG, "(tmp5 + tmp5)", "doubled_cosine", "backward"),
     Row("neg_added_to_itself", "vector", None, None, None, "doubled_cosine"),
     # As with neg: a sum that is stored has its type again.
-    Row("add_without_cast", "scalar", ADD, "prims.convert_element_type.default", "= tmp0 + tmp1;"),
+    Row("add_without_cast", "scalar", ADD, CONVERT, "= tmp0 + tmp1;", minimal=(ADD, CONVERT)),
     Row("abs_of_no_such_name", "scalar", ABS, ABS, "std::absolute(tmp2)", exception="InductorError"),
     Row("abs_of_no_such_name", "vector", ABS, ABS, ".absolute()", exception="InductorError"),
     Row("sum_drops_tail", "scalar", SUM, SUM, "tmp_acc0 = tmp_acc0 + tmp1;"),
@@ -90,7 +98,7 @@ ROWS = (
     Row("maximum_loses_nan", "vector", MAXIMUM, MAXIMUM, "::blendv("),
     Row("product_in_32_bits", "scalar", MUL, MUL, "0xffffffff"),
     Row("product_in_32_bits", "vector", MUL, MUL, "0xffffffff"),
-    Row("exp_of_neg", "vector", EXP, EXP, ".exp() +", alone=False),
+    Row("exp_of_neg", "vector", EXP, EXP, ".exp() +", alone=False, minimal=(NEG, EXP)),
 )
 
 
@@ -109,7 +117,12 @@ def main(asked: Path, answer: Path) -> None:
             fault = {**faults.FAULTS, **OF_TESTS}[row.fault]
             file = __file__ if row.fault in OF_TESTS else str(faults.PROGRAMS)
             with injected(cpp, fault, row.override):
-                found["rows"][row.name] = locate_and_bisect(file, row.program or fault.program, row.direction)
+                found["rows"][row.name] = located_and_reduced(
+                    file, row.program or fault.program, row.direction, answer.parent / row.name
+                )
+            minimal = found["rows"][row.name]["reduced"]["minimal"]
+            if minimal is not None:
+                found["rows"][row.name]["passes"] = passes(Path(minimal["file"]))
             # By now each code generator is the installed one again.
             places = fault.places
             if code_objects.imported(places) != code_objects.installed(places):
@@ -133,15 +146,45 @@ def injected(module: Any, fault: Fault, override: str) -> Iterator[None]:
             setattr(getattr(module, owner), name, function)
 
 
-def locate_and_bisect(file: str, program: str, direction: str) -> dict[str, Any]:
+def located_and_reduced(file: str, program: str, direction: str, folder: Path) -> dict[str, Any]:
     from cpulab.debug import bisect_worker
     from cpulab.explain import case
+    from cpulab.minify import reduce_worker
 
     (located,) = locate_everywhere(file, program, direction)
     bisected = bisect_worker.bisect(
         case.load(file, program), lambda: case.inputs(file, program, 0), backward=direction == "backward", seconds=100
     )
-    return {"located": located, "bisected": bisected}
+    folder.mkdir()
+    reduced = reduce_worker.reduce(
+        reduce_worker.Asked(
+            target={"file": file, "function": program},
+            seed=0,
+            direction=direction,
+            test="exception" if located["exception"] else "accuracy",
+            guilty=located["guilty"],
+            folder=folder,
+        )
+    )
+    found = {"located": located, "bisected": bisected, "reduced": reduced}
+    if reduced["minimal"] is not None:
+        found["fails"] = not passes(Path(reduced["minimal"]["file"]))
+    return found
+
+
+def passes(program: Path) -> bool:
+    """Run a minimal program and tell whether it found nothing wrong."""
+    import torch
+
+    torch.compiler.reset()
+    with contextlib.redirect_stdout(sys.stderr), torch.compiler.config.patch(force_disable_caches=True):
+        try:
+            runpy.run_path(str(program), run_name="__main__")
+        except SystemExit as ending:
+            return not ending.code
+        finally:
+            torch.compiler.reset()
+    return True
 
 
 def locate_everywhere(file: str, program: str, direction: str | None = None) -> list[dict[str, Any]]:

@@ -102,6 +102,19 @@ def test_the_walk_names_the_op_its_line_and_the_way_there(answers: Answers, row:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_least_graph_is_the_ops_alone_and_its_program_fails_with_the_fault_and_passes_without(
+    answers: Answers, row: Row
+) -> None:
+    found = answers[row.override]["rows"][row.name]
+    if row.least is None:
+        assert found["reduced"]["minimal"] is None
+        assert found["reduced"]["reason"].startswith("nothing to minify")
+        return
+    assert found["reduced"]["minimal"]["ops"] == row.least
+    assert (found["fails"], found["passes"]) == (True, True)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_the_bisector_names_what_is_told_beside_the_walk(answers: Answers, row: Row) -> None:
     found = answers[row.override]["rows"][row.name]["bisected"]
     assert found["op"] == row.bisected
