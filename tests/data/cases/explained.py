@@ -10,15 +10,15 @@ import torch.nn.functional as F
 
 
 def undefined_conversion(x):
-    return (x * 1e10).to(torch.int32)
+    return (x * 1e10).to(torch.int8)
 
 
 def undefined_conversion_of_nan(x):
-    return torch.log(x).to(torch.uint8)
+    return torch.log(x).to(torch.int8).to(torch.float32) * 2
 
 
 def undefined_conversion_in_part(x):
-    return x.to(torch.int16) * 2, x + 1
+    return (x * 1).to(torch.int8), x + 1
 
 
 def bfloat16_cancellation(x):
@@ -38,7 +38,7 @@ def float16_underflow(x):
 
 
 def inverse_of_singular(x):
-    return torch.linalg.inv(x.sin() @ x.sin().t())
+    return torch.linalg.inv(x @ x.t())
 
 
 def cancelled_sum(x):
@@ -54,7 +54,11 @@ def randn_inside(x):
 
 
 def randint_and_permutation(x):
-    return x[torch.randperm(x.shape[0])] + torch.randint(5, x.shape)
+    return torch.randperm(30) * x + torch.randint(5, x.shape)
+
+
+def permuted_at_random(x):
+    return x[torch.randperm(30)]
 
 
 def random_shape(x):
@@ -123,11 +127,12 @@ INPUTS = {
     "bfloat16_comparison": lambda: [torch.randn(500).bfloat16(), torch.randn(500).bfloat16()],
     "autocast_like": lambda: [torch.randn(50), torch.randn(50)],
     "float16_underflow": lambda: [torch.full((40,), 1e-4).half()],
-    "inverse_of_singular": lambda: [torch.ones(4, 4)],
+    "inverse_of_singular": lambda: [torch.rand(4, 2)],
     "cancelled_sum": lambda: [torch.rand(1000)],
     "dropout": lambda: [torch.randn(30, 5)],
     "randn_inside": lambda: [torch.randn(30, 5)],
     "randint_and_permutation": lambda: [torch.randn(30)],
+    "permuted_at_random": lambda: [torch.randn(30)],
     "random_shape": lambda: [torch.randn(30)],
     "bernoulli_and_multinomial": lambda: [torch.rand(30)],
     "python_random": lambda: [torch.randn(30)],

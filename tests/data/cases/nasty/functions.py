@@ -111,7 +111,7 @@ def raising_inputs(x):
 
 not_callable = 3
 
-X = [torch.ones(3)]
+
 INPUTS = {
     name: lambda: [torch.ones(3)]
     for name in (

@@ -30,9 +30,8 @@ NO_WORSE = 2.0
 
 # In the order in which they are tried. "rounding": the bound of the dtypes and the terms. "sign_of_zero": the value is
 # what eager gives with the sign of a zero changed. "undefined_conversion": it hangs on a float that no integer of the
-# wanted type can hold. "ill_conditioned": float64 itself moves as much when an input, or what is computed on the way,
-# moves by one unit in the last place. "low_precision": the rounding of float16 or bfloat16 intermediates. "nearer": as
-# near to float64 as eager is.
+# wanted type can hold. "ill_conditioned": float64 itself moves as much when an input moves by one unit in the last
+# place. "low_precision": the rounding of float16 or bfloat16 intermediates. "nearer": as near to float64 as eager is.
 CAUSES = ("rounding", "sign_of_zero", "undefined_conversion", "ill_conditioned", "low_precision", "nearer")
 
 # A difference of these names is wrong unless it is explained; strides and the sign of zero have their names alone.
@@ -395,10 +394,9 @@ def _floats(
     )
     causes.explain("undefined_conversion", _varies([variant[at] for variant in known.conversions], one))
     if known.sensitivity is not None:
-        # Called so where half of the digits are gone; the rounding of an intermediate may do that, too.
+        # Called so where half of the digits are gone.
         gone = finite & (difference > math.sqrt(epsilon) * one.abs())
-        moved = difference <= known.sensitivity[at].double()
-        causes.explain("ill_conditioned", gone & (moved | (within & (not low))))
+        causes.explain("ill_conditioned", gone & (difference <= known.sensitivity[at].double()))
     if known.unstable is not None:
         causes.explain("ill_conditioned", known.unstable[at] & ~finite)
     causes.explain("low_precision" if low else "rounding", within)

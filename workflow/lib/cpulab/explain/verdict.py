@@ -190,7 +190,7 @@ def _nondeterministic(seen: _Observed, direction: str, varying: Sequence[str]) -
                 component=component,
                 kind="nondeterministic",
                 direction=direction,
-                reason=_sentence(f"{said}: {problem.reason}"),
+                reason=_sentence(f"{said}: {problem.reason}."),
                 differences=_names(seen.differences(rung, direction, repeated=False)),
             )
     if "rung:inductor_fallback_random" in seen.found:
@@ -231,7 +231,7 @@ def _gist(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip() and not line.rstrip().endswith("raised:")]
     error = next((line for line in lines if " error: " in line), None)
     said = error.split(" error: ", 1)[1] if error is not None else (lines[0] if lines else "no message")
-    return said.removeprefix("RuntimeError: ")[:300]
+    return said.removeprefix("RuntimeError: ")[:300].rstrip(".")
 
 
 def _accusation(rung: str, problem: _Problem) -> str:
@@ -290,9 +290,8 @@ def _excuse(
         return _sentence("; ".join(part for part in (said, equal, _nearer(errors), both) if part) + ".")
     if kind == "ill_conditioned":
         return _sentence(
-            "The problem is ill-conditioned: in float64 too the result moves by as much when an input, or what is "
-            "computed on the way, moves by one unit in the last place, so any answer is noise and nobody is accused"
-            f"{f'; {both}' if both else ''}."
+            "The problem is ill-conditioned: in float64 too the result moves by as much when an input moves by one "
+            f"unit in the last place, so any answer is noise and nobody is accused{f'; {both}' if both else ''}."
         )
     parts = []
     if causes.get("sign_of_zero"):
@@ -310,9 +309,12 @@ def _excuse(
         bound = f"the order in which up to {terms} terms are added up explains" if terms > 1 else "rounding explains"
         where = "sqrt(n) u for n terms" if terms > 1 else "the units in the last place of the dtype"
         largest = max((one["relative_error"] or 0.0 for one in differing), default=0.0)
+        noise = (
+            "; hardly a digit of the result means anything, for larger numbers cancel in it" if largest > 0.01 else ""
+        )
         parts.append(
             f"Right: {bound} the difference of {largest:.2g} relative to the largest value, within the bound of {where}"
-            f"{f'; {both}' if both else ''}"
+            f"{noise}{f'; {both}' if both else ''}"
         )
     if strides:
         parts.append(
@@ -341,7 +343,7 @@ def _both_errors(errors: Mapping[str, Any] | None) -> str:
 
     def one(name: str) -> str:
         if errors[name] is None:
-            return "not finite where float64 is, or the other way round"
+            return "infinite"
         relative = errors[f"{name}_relative"]
         return f"{errors[name]:.4g} (relative {relative:.2g})"
 
