@@ -308,10 +308,11 @@ def _excuse(
         terms = observed.get("terms", 1)
         bound = f"the order in which up to {terms} terms are added up explains" if terms > 1 else "rounding explains"
         where = "sqrt(n) u for n terms" if terms > 1 else "the units in the last place of the dtype"
-        largest = max((one["relative_error"] or 0.0 for one in differing), default=0.0)
-        noise = (
-            "; hardly a digit of the result means anything, for larger numbers cancel in it" if largest > 0.01 else ""
-        )
+        relative = [one["relative_error"] for one in differing if one["largest_error"]]
+        # None: eager's values are all zero.
+        largest = max((1.0 if one is None else one for one in relative), default=0.0)
+        cancels = "; hardly a digit of the result means anything, for larger numbers cancel in it"
+        noise = cancels if largest > 0.01 else ""
         parts.append(
             f"Right: {bound} the difference of {largest:.2g} relative to the largest value, within the bound of {where}"
             f"{noise}{f'; {both}' if both else ''}"

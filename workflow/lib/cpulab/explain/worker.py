@@ -203,10 +203,10 @@ class Session:
         from cpulab.explain import gradients
         from cpulab.explain.comparison import compare, frozen, leaves
 
-        with self.limited("import", self.limits["eager_s"]):
+        with self.limited("import", self.limits["rung_s"]):
             function = load(self.file, self.function)
         drawn = self._draws_at_import()
-        with self.limited("inputs", self.limits["eager_s"]):
+        with self.limited("inputs", self.limits["rung_s"]):
             arguments = inputs(self.file, self.function, self.seed)
         before = frozen(arguments)
         self._keep_given(function, arguments, drawn_at_import=drawn)
