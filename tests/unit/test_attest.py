@@ -12,7 +12,7 @@ import pytest
 
 from cpulab.config import load_preset
 from cpulab.errors import SettingsNotInForce
-from cpulab.host.launch import Environment, load_environment, run_measured
+from cpulab.host.launch import Environment, age_not_in_force, load_environment, run_measured
 from cpulab.host.settings import compare, effective_kmp, named
 from cpulab.progress import Reporter
 from cpulab.records import dump_data, load_data
@@ -147,13 +147,28 @@ def test_a_second_openmp_runtime_at_work_is_found_by_the_stacks_of_its_threads(
     assert {thread["runtime"] for thread in facts["threads"]} > {thread["runtime"] for thread in quiet["threads"]}
 
 
-def test_nothing_is_launched_under_an_environment_whose_probe_found_a_setting_missing(
-    environment: Path, tmp_path: Path
-) -> None:
+def missing(environment: Path, output: Path) -> None:
+    """Write the environment record with one setting that its probe did not find in force."""
     record = load_data(environment, "environment")
     row = {"name": "KMP_BLOCKTIME", "wanted": "1", "found": "200", "state": "not_in_force", "reason": "why"}
     record["settings"][0] = {**row, "remedy": None}
-    dump_data(tmp_path / "environment.json", "environment", record)
+    dump_data(output, "environment", record)
+
+
+def test_an_environment_with_a_setting_missing_is_probed_again_by_the_next_run(
+    environment: Path, tmp_path: Path
+) -> None:
+    assert age_not_in_force(environment) == age_not_in_force(tmp_path / "none.json") == []
+    assert environment.stat().st_mtime > 0
+    missing(environment, tmp_path / "environment.json")
+    assert age_not_in_force(tmp_path / "environment.json") == ["KMP_BLOCKTIME (wanted 1, found 200: why)"]
+    assert (tmp_path / "environment.json").stat().st_mtime == 0
+
+
+def test_nothing_is_launched_under_an_environment_whose_probe_found_a_setting_missing(
+    environment: Path, tmp_path: Path
+) -> None:
+    missing(environment, tmp_path / "environment.json")
     done = run_measured(load_environment(tmp_path / "environment.json"), ["python", "-c", "print('ran')"], timeout_s=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert "Not in force inside a measured process: KMP_BLOCKTIME (wanted 1, found 200: why)" in done.stderr
@@ -167,7 +182,7 @@ def test_a_measured_process_that_lost_a_setting_fails_its_step_and_names_it(tune
         )  # fmt: skip
         bench.scratch.mkdir(parents=True)
         asked = {
-            "subject": {"kind": "program", "program": "fused_pattern", "seed": 0}, "freezing": False, "warmup": 1,
+            "subject": {"kind": "program", "program": "fused_pattern", "seed": 0}, "freezing": False, "arms": ["eager", "inductor"], "warmup": 1,
             "rounds": 2, "first_round": 0, "deadline": 0.0,
         }  # fmt: skip
         with pytest.raises(SettingsNotInForce, match=r"MALLOC_CONF dirty_decay_ms .wanted -1, found 10000"):

@@ -9,6 +9,7 @@ sys.path.insert(0, f"{workflow.basedir}/workflow/lib")
 import cpulab.config
 import cpulab.records
 from cpulab.errors import LabError
+from cpulab.host.launch import age_not_in_force
 
 try:
     cpulab.config.check_cores(workflow.cores)
@@ -67,7 +68,11 @@ RECORDS = [
 
 
 def try_failed_steps_again() -> None:
-    """Let the next run repeat the steps that failed in this one, and say which."""
+    """Let the next run repeat what failed in this one, and say which."""
+    for reason in age_not_in_force(Path("results/environment.json")):
+        print(
+            f"Not in force, and tried again by the next run: {reason}", file=sys.stderr
+        )
     failed = cpulab.records.age_failed(map(Path, RECORDS))
     if failed:
         print(

@@ -85,6 +85,17 @@ def load_environment(path: Path) -> Environment:
     )
 
 
+def age_not_in_force(path: Path) -> list[str]:
+    """Make an environment record whose settings are not all in force look older than any input; return their reasons.
+
+    The next run of the workflow builds, plans and probes anew then, instead of refusing to measure once more.
+    """
+    reasons = load_environment(path).not_in_force if path.exists() else []
+    if reasons:
+        os.utime(path, (0, 0))
+    return reasons
+
+
 def measured_variables(environment: Environment, inherited: Mapping[str, str], *, tuned: bool = True) -> dict[str, str]:
     """Return the variables of a measured process: inherited ones less foreign settings, then the tuned ones.
 
