@@ -47,9 +47,10 @@ class Evidence:
     """What is known of the right result: each a list with an entry for every leaf of it, None where nothing is known.
 
     ``reference``: the result in float64. ``allowed``: how far rounding may take an element from it, absolute.
-    ``sensitivity``: how far one unit in the last place of an input takes it. ``unstable``: where perturbed float64
-    results disagree on what is finite. ``zeros``, ``conversions``: eager's results with the sign of zeros changed, and
-    with other integers in place of the undefined ones. ``low_precision``: an intermediate is float16 or bfloat16.
+    ``sensitivity``: how far one unit in the last place of an input takes it. ``unstable``: where results that are
+    rounded otherwise disagree, on an integer or on what is finite. ``zeros``, ``conversions``: eager's results with the
+    sign of zeros changed, and with other integers in place of the undefined ones. ``low_precision``: an intermediate is
+    float16 or bfloat16.
     """
 
     reference: Sequence[Tensor | None] | None = None
@@ -394,8 +395,8 @@ def _floats(
     )
     causes.explain("undefined_conversion", _varies([variant[at] for variant in known.conversions], one))
     if known.sensitivity is not None:
-        # Called so where half of the digits are gone.
-        gone = finite & (difference > math.sqrt(epsilon) * one.abs())
+        # Called so where half of the digits are gone. Rounding must explain it: the inputs are the same for both.
+        gone = within & (difference > math.sqrt(epsilon) * one.abs())
         causes.explain("ill_conditioned", gone & (difference <= known.sensitivity[at].double()))
     if known.unstable is not None:
         causes.explain("ill_conditioned", known.unstable[at] & ~finite)

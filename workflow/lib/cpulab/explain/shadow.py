@@ -319,7 +319,7 @@ class Shadow(TorchDispatchMode):  # type: ignore[misc] # torch is not installed 
                 continue
             rounded = [_real(one) for one in worlds[1 : 1 + self.rounding]]
             moved = [_real(one) for one in worlds[1 + self.rounding :]]
-            unstable.append(_unstable(exact, [*rounded, *moved], native.dtype))
+            unstable.append(_unstable(exact, rounded, native.dtype))
             if exact.is_floating_point():
                 allowed.append(_allowed(exact, rounded, native.dtype))
                 sensitivity.append(SAFETY * _spread(exact, moved))
@@ -528,9 +528,9 @@ def _allowed(exact: Tensor, worlds: Sequence[Tensor], dtype: torch.dtype) -> Ten
 
 
 def _unstable(exact: Tensor, worlds: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
-    """Tell where perturbed results disagree: another integer, finite or not, or a large one of another magnitude.
+    """Tell where results that are rounded otherwise disagree: another integer, finite or not, another magnitude.
 
-    The last is what a division by almost nothing gives.
+    Of another magnitude: large ones, as a division by almost nothing gives.
     """
     found = torch.zeros(exact.shape, dtype=torch.bool)
     if not exact.is_floating_point():
