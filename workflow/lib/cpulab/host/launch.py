@@ -90,10 +90,10 @@ def age_not_in_force(path: Path) -> list[str]:
 
     The next run of the workflow builds, plans and probes anew then, instead of refusing to measure once more.
     """
-    reasons = load_environment(path).not_in_force if path.exists() else []
-    if reasons:
+    missing = reasons(load_data(path, "environment")["settings"]) if path.exists() else []
+    if missing:
         os.utime(path, (0, 0))
-    return reasons
+    return missing
 
 
 def measured_variables(environment: Environment, inherited: Mapping[str, str], *, tuned: bool = True) -> dict[str, str]:
