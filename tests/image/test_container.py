@@ -406,7 +406,7 @@ def test_without_sys_nice_the_memory_policy_is_named_impossible_and_marks_the_cl
     [row] = [row for row in found.environment["settings"] if row["name"] == "numactl -m"]
     assert "--cap-add SYS_NICE" in row["remedy"]
     registry = claims.load(PROJECT / "workflow" / "claims" / "inductor_debug_cpu.yaml")
-    needing = {claim.id for claim in registry if "numactl -m" in claim.needs}
+    needing = {claim.id for claim in registry.claims if "numactl -m" in claim.needs}
     assert needing
     marked = {name for name, one in found.claims.items() if any("numactl -m" in mark for mark in one["marks"])}
     assert marked == needing
