@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cpulab.errors import ProcessFailed
 from cpulab.minify import repro
-from cpulab.paths import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,12 +88,7 @@ def prove(
             )
             for arm, variables in arms.items()
         }
-    folders = {
-        str(bench.scratch.resolve()): ".",
-        str(bench.results.resolve()): "results",
-        str(LIBRARY): "workflow/lib",
-        str(Path(bench.environment.python).parent.parent): "environment",
-    }
+    folders = repro.folders(bench)
     for arm, run in runs.items():
         completed = run.result()
         proof[f"exit_status_{arm}"] = None if completed.timed_out else completed.returncode

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cpulab.paths import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cpulab.host.launch import Completed
+    from cpulab.step import Bench
 
 # Of the process that wrote the script: its cache folder and an address in its memory.
 _OF_ONE_PROCESS = re.compile(
@@ -75,6 +79,16 @@ def _op(value: ast.expr) -> str:
         return ast.unparse(value)
     path = ast.unparse(value.func).split(".")
     return path[-2] if path[:2] == ["torch", "ops"] else path[-1]
+
+
+def folders(bench: Bench) -> dict[str, str]:
+    """Return this machine's folders that a process of ``bench`` may name, and what stands for each (see `portable`)."""
+    return {
+        str(bench.scratch.resolve()): ".",
+        str(bench.results.resolve()): "results",
+        str(LIBRARY): "workflow/lib",
+        str(Path(bench.environment.python).parent.parent): "environment",
+    }
 
 
 def portable(text: str, folders: Mapping[str, str]) -> str:

@@ -10,7 +10,6 @@ from cpulab.debug import faults
 from cpulab.errors import ProcessFailed
 from cpulab.files import write_whole
 from cpulab.minify import log, repro
-from cpulab.paths import LIBRARY
 from cpulab.step import Case, Observed
 
 if TYPE_CHECKING:
@@ -184,13 +183,7 @@ class _Runs:
     def keep(self, kind: str, name: str, text: str) -> Artifact:
         """Keep ``text`` without this machine's folders; those in scratch are told from there, as ``./x``."""
         path = self.bench.folder / name
-        folders = {
-            str(self.bench.scratch.resolve()): ".",
-            str(self.bench.results.resolve()): "results",
-            str(LIBRARY): "workflow/lib",
-            str(Path(self.bench.environment.python).parent.parent): "environment",
-        }
-        write_whole(path, repro.portable(text, folders))
+        write_whole(path, repro.portable(text, repro.folders(self.bench)))
         return self.bench.keep(kind, path)
 
 
