@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A function and its arguments by name; ``facts`` are observations about what was really built."""
+    """A function and its arguments; ``facts`` are observations about what was really built.
+
+    ``arms``: what else can be measured beside eager and Inductor, by name.
+    """
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any]
     facts: Mapping[str, Any]
+    positional: Sequence[Any] = ()
+    arms: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+
+    def call(self) -> Any:
+        """Call the function in eager mode."""
+        return self.function(*self.positional, **self.arguments)
 
 
 def build(asked: Mapping[str, Any]) -> Subject:
