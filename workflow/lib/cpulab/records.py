@@ -29,10 +29,26 @@ Status = Literal["ok", "expected_failure", "failed", "refused"]
 
 @dataclass(frozen=True)
 class ProcessSamples:
-    """Samples of one process, in the order taken; ``warmup`` is kept apart and never judged."""
+    """Samples of one process, in the order taken; ``warmup`` is apart and never judged.
+
+    ``disturbed``: the rounds, from 0, in which something else was seen to use the machine (`cpulab.measure.watch`). All
+    arms of a process have the same, so that what is left of them still stands in pairs.
+    """
 
     warmup: list[float]
     values: list[float]
+    disturbed: list[int] = field(default_factory=list)
+
+    @property
+    def kept(self) -> list[float]:
+        """The samples that count: those of undisturbed rounds, or all where too few rounds are undisturbed.
+
+        A round is marked by what the kernel and a sentinel say, never by its own times, so that leaving it out favours
+        no arm. From fewer than a third of the rounds a process would be known worse than from all of them.
+        """
+        disturbed = frozenset(self.disturbed)
+        undisturbed = [value for number, value in enumerate(self.values) if number not in disturbed]
+        return undisturbed if 3 * len(undisturbed) >= len(self.values) else self.values
 
 
 @dataclass(frozen=True)

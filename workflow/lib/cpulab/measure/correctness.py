@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 # Largest difference allowed, as a share of the largest magnitude eager computes (a network's outputs may all be small).
 # For float32 the tutorial's own tolerance; for the others about the same number of units in the last place.
@@ -97,14 +97,16 @@ def _by_tolerance(seen: Correctness) -> float:
     return seen.largest_error / seen.tolerance if seen.tolerance else seen.largest_error
 
 
-def in_float64(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def in_float64(function: Callable[..., Any], arguments: Mapping[str, Any], positional: Sequence[Any] = ()) -> Any:
     """Call ``function`` with every floating-point tensor in float64, its own parameters too if it is a module."""
     if isinstance(function, torch.nn.Module):
         function = copy.deepcopy(function).double()
-    wide = pytree.tree_map_only(
-        torch.Tensor, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor, dict(arguments)
+    wide, wide_positional = pytree.tree_map_only(
+        torch.Tensor,
+        lambda tensor: tensor.double() if tensor.is_floating_point() else tensor,
+        (dict(arguments), list(positional)),
     )
-    return function(**wide)
+    return function(*wide_positional, **wide)
 
 
 def _tensors(result: Any) -> list[torch.Tensor]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpulab.measure.order import balanced_orders
-from cpulab.measure.process import ask, built, values
+from cpulab.measure.process import ask, built, each, kept, samples
 from cpulab.measure.sampling import stopped_by, time_allowed
-from cpulab.records import Measurement, ProcessSamples
+from cpulab.records import Measurement
 from cpulab.statistics import ratio_between_processes
 from cpulab.step import Observed
 
@@ -84,7 +84,7 @@ def sample_starts(bench: Bench, sampling: Sampling, subject: Mapping[str, Any]) 
 
 
 def _half_width(processes: Sequence[Mapping[str, Any]], arm: str) -> float:
-    tuned, untuned = (values(of_start(processes, start), arm) for start in STARTS)
+    tuned, untuned = (kept(of_start(processes, start), arm) for start in STARTS)
     return ratio_between_processes(untuned, tuned).half_width
 
 
@@ -100,13 +100,9 @@ def observed_starts(processes: Sequence[Mapping[str, Any]], reason: str, tuned_t
     for start in STARTS:
         same = of_start(processes, start)
         found.measurements += [
-            Measurement(f"{arm}_{start}", "s", [ProcessSamples(**process["arms"][arm]) for process in same])
-            for arm in ARMS
+            Measurement(f"{arm}_{start}", "s", [samples(process, arm) for process in same]) for arm in ARMS
         ]
-        found.measurements += [
-            Measurement(f"{name}_{start}", unit, [ProcessSamples([], [process[name]]) for process in same])
-            for name, unit in (("first_call", "s"), ("peak_memory", "byte"))
-        ]
+        found.measurements.append(each(same, "first_call", "s", measured=f"first_call_{start}"))
         found.observations[f"first_call_{start}_caches"] = ["cold", *["warm"] * (len(same) - 1)]
     found.observations |= {
         "process_order": [

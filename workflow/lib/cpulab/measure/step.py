@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cpulab.measure.process import ask, built, values
-from cpulab.measure.sampling import stopped_by, time_allowed
+from cpulab.measure.process import HUNG_AFTER_S, each, observed, sample
 from cpulab.measure.starts import observed_starts, sample_starts
-from cpulab.records import Measurement, ProcessSamples
-from cpulab.statistics import ratio_interval
 from cpulab.step import Case, Observed
 
 if TYPE_CHECKING:
@@ -19,70 +15,34 @@ if TYPE_CHECKING:
     from cpulab.config import Preset, Sampling
     from cpulab.step import Bench
 
-# "placebo" is eager again, interleaved with the others: what its ratio to eager differs from 1 is this machine's noise.
-ARMS = ("eager", "inductor", "placebo")
+# The tutorial's own protocol: so many calls, then so many timed at one go, once.
+PROTOCOL_WARMUP, PROTOCOL_ITERATIONS = 10, 50
+
+# Calls of one arm in a process of its own, for its peak memory.
+MEMORY_CALLS = 3
 
 
-def sample(
-    bench: Bench, sampling: Sampling, subject: Mapping[str, Any], *, freezing: bool
-) -> tuple[list[dict[str, Any]], str]:
-    """Measure fresh processes one after another until `stopped_by` says why no more; return their answers and that.
+def by_protocol(
+    bench: Bench, subject: Mapping[str, Any], *, freezing: bool, variables: Mapping[str, str], timeout_s: float
+) -> Observed:
+    """Observe what the tutorial's own protocol says, and the peak memory of each arm in a process of its own."""
 
-    The first process compiles into an empty cache, the others find what it left there.
-    """
-    processes: list[dict[str, Any]] = []
-    start = time.monotonic()
-    variables = bench.new_cache()
-    while True:
-        began = time.monotonic()
-        bench.reporter.stage(
-            f"process {len(processes) + 1} of {sampling.min_processes} to {sampling.max_processes}, "
-            f"{'warm' if processes else 'cold'} cache, up to {sampling.rounds} rounds of {', '.join(ARMS)}"
+    def timed(arms: Sequence[str], warmup: int, iterations: int) -> dict[str, Any]:
+        return bench.worker(
+            "cpulab.measure.protocol_worker",
+            {"subject": subject, "arms": arms, "freezing": freezing, "warmup": warmup, "iterations": iterations},
+            variables={**variables, "HF_HUB_OFFLINE": "1"},
+            timeout_s=timeout_s,
         )
-        due = sampling.min_processes - len(processes)
-        processes.append(
-            ask(
-                bench,
-                sampling,
-                subject,
-                arms=ARMS,
-                freezing=freezing,
-                before=processes,
-                deadline=began + time_allowed(sampling, due, elapsed_s=began - start),
-                variables=variables,
-            )
-        )
-        now = time.monotonic()
-        reason = stopped_by(
-            sampling,
-            len(processes),
-            lambda: ratio_interval(values(processes, "eager"), values(processes, "inductor")).half_width,
-            elapsed_s=now - start,
-            next_s=now - began,
-        )
-        if reason is not None:
-            return processes, reason
 
-
-def observed(processes: Sequence[Mapping[str, Any]], reason: str) -> Observed:
-    """Turn what the processes of one case answered into what its record holds."""
-    measurements = [
-        Measurement(arm, "s", [ProcessSamples(**process["arms"][arm]) for process in processes]) for arm in ARMS
-    ]
-    measurements += [
-        Measurement(name, unit, [ProcessSamples(warmup=[], values=[process[name]]) for process in processes])
-        for name, unit in (("first_call", "s"), ("peak_memory", "byte"))
-    ]
-    return Observed(
-        observations={
-            **built(processes),
-            "stopped_by": reason,
-            "first_call_caches": ["cold", *["warm"] * (len(processes) - 1)],
-            "inductor_cache": [process["inductor_cache"] for process in processes],
-            "attestations": [{"process": number, **process["attestation"]} for number, process in enumerate(processes)],
-        },
-        measurements=measurements,
-    )
+    bench.reporter.stage(f"the tutorial's protocol: {PROTOCOL_WARMUP} calls, then {PROTOCOL_ITERATIONS} timed, once")
+    both = timed(["eager", "inductor"], PROTOCOL_WARMUP, PROTOCOL_ITERATIONS)
+    found = Observed({"protocol": both["rows"]})
+    for arm in ("eager", "inductor"):
+        bench.reporter.stage(f"peak memory of {arm} in a process of its own")
+        alone = timed([arm], 1, MEMORY_CALLS)
+        found.measurements.append(each([alone], "peak_memory", "byte", measured=f"peak_memory_{arm}"))
+    return found
 
 
 def _model_subject(bench: Bench, attention: str) -> dict[str, Any]:
@@ -102,12 +62,23 @@ def _pattern_subject(bench: Bench) -> dict[str, Any]:
     return {"kind": "program", "program": "fused_pattern", "seed": bench.seed}
 
 
+def _benchmark(bench: Bench, sampling: Sampling, subject: Mapping[str, Any], *, freezing: bool) -> Observed:
+    cache = bench.new_cache()
+    found = observed(*sample(bench, sampling, subject, freezing=freezing, variables=cache))
+    protocol = by_protocol(
+        bench, subject, freezing=freezing, variables=cache, timeout_s=sampling.budget_s + HUNG_AFTER_S
+    )
+    found.observations |= protocol.observations
+    found.measurements += protocol.measurements
+    return found
+
+
 def _model(bench: Bench, *, attention: str, freezing: bool) -> Observed:
-    return observed(*sample(bench, bench.preset.benchmark, _model_subject(bench, attention), freezing=freezing))
+    return _benchmark(bench, bench.preset.benchmark, _model_subject(bench, attention), freezing=freezing)
 
 
 def _pattern(bench: Bench) -> Observed:
-    return observed(*sample(bench, bench.preset.pattern, _pattern_subject(bench), freezing=False))
+    return _benchmark(bench, bench.preset.pattern, _pattern_subject(bench), freezing=False)
 
 
 def _model_tuning(bench: Bench) -> Observed:

@@ -29,7 +29,7 @@ class Subject:
 
 
 def build(asked: Mapping[str, Any]) -> Subject:
-    """Build the subject that ``asked["kind"]`` names: "model" or "program"; the other keys are its builder's."""
+    """Build the subject that ``asked["kind"]`` names, of those in ``_BUILDERS``; the other keys are its builder's."""
     return _BUILDERS[asked["kind"]](asked)
 
 
@@ -55,4 +55,12 @@ def _program(asked: Mapping[str, Any]) -> Subject:
     return Subject(program.function, dict(zip(names, inputs, strict=True)), {"rows": rows, "columns": columns})
 
 
-_BUILDERS = {"model": _model, "program": _program}
+def _roofline(asked: Mapping[str, Any]) -> Subject:
+    from cpulab.roofline import subjects
+
+    return {"machine": subjects.machine, "pattern": subjects.pattern, "linear": subjects.linear}[asked["kind"]](asked)
+
+
+_BUILDERS = {
+    "model": _model, "program": _program, "machine": _roofline, "pattern": _roofline, "linear": _roofline,
+}  # fmt: skip
