@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from cpulab.files import full_disk_named
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cpulab.step import Case
+    from cpulab.step import Bench, Case
 
 
 def _interrupted(_signal: int, _frame: object) -> NoReturn:
@@ -63,7 +64,6 @@ def _environment(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    import json
     import tempfile
 
     from cpulab.host.doctor import diagnosis, text
@@ -97,20 +97,52 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _explain_here(arguments: argparse.Namespace, name: str) -> int:
-    import json
-
-    from cpulab.config import load_preset
     from cpulab.explain.step import explain
     from cpulab.explain.text import text
+
+    file, _, function = arguments.case.rpartition(":")
+    with _bench_here(arguments, "explained", name, 30) as bench:
+        target = {"file": str(Path(file).resolve()), "function": function}
+        answer = explain(bench, target, timeout_s=arguments.timeout)
+    answer["case"] = arguments.case
+    if answer["minimal"]["file"] is not None:
+        answer["minimal"]["file"] = str(arguments.results / answer["minimal"]["file"])
+    print(json.dumps(answer, indent=1, allow_nan=False) if arguments.json else text(answer))
+    return 1 if answer["kind"] == "invalid_case" else 0
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    import dataclasses
+
+    from cpulab.config import case_slug, case_target
+    from cpulab.errors import BadBudget
+    from cpulab.measure.bench import SAMPLING, measure, text
+
+    target = case_target(arguments.case)
+    if not arguments.budget > 0:
+        raise BadBudget(arguments.budget)
+    sampling = dataclasses.replace(SAMPLING, budget_s=arguments.budget)
+    with _bench_here(arguments, "benched", case_slug(arguments.case), sampling.budget_s) as bench:
+        answer = {"case": arguments.case, **measure(bench, sampling, target)}
+    print(json.dumps(answer, indent=1, allow_nan=False) if arguments.json else text(answer))
+    return 1 if answer["compiled_is_right"] is False else 0
+
+
+@contextlib.contextmanager
+def _bench_here(arguments: argparse.Namespace, step: str, name: str, expected_s: float) -> Iterator[Bench]:
+    """Give a bench that leaves no record, in the environment asked for or in one made for now."""
+    from cpulab.config import load_preset
     from cpulab.host.launch import load_environment
     from cpulab.progress import Reporter
     from cpulab.step import Bench
 
-    file, _, function = arguments.case.rpartition(":")
-    log = arguments.results / "logs" / "explained" / f"{name}.log"
-    with _environment_record(arguments.environment) as record, Reporter("explain", 30, log) as reporter:
+    log = arguments.results / "logs" / step / f"{name}.log"
+    with (
+        _environment_record(arguments.environment) as record,
+        Reporter(f"{arguments.step} {name}", expected_s, log) as reporter,
+    ):
         bench = Bench(
-            step="explained",
+            step=step,
             case=name,
             variant="default",
             preset=load_preset(arguments.preset),
@@ -121,13 +153,7 @@ def _explain_here(arguments: argparse.Namespace, name: str) -> int:
             reporter=reporter,
         )
         with bench.opened():
-            target = {"file": str(Path(file).resolve()), "function": function}
-            answer = explain(bench, target, timeout_s=arguments.timeout)
-    answer["case"] = arguments.case
-    if answer["minimal"]["file"] is not None:
-        answer["minimal"]["file"] = str(arguments.results / answer["minimal"]["file"])
-    print(json.dumps(answer, indent=1, allow_nan=False) if arguments.json else text(answer))
-    return 1 if answer["kind"] == "invalid_case" else 0
+            yield bench
 
 
 @contextlib.contextmanager
@@ -193,6 +219,14 @@ STEPS = {
     "minify": "cpulab.minify.step",
     "benchmark": "cpulab.measure.step",
     "profile": "cpulab.profile.step",
+    "roofline": "cpulab.roofline.step",
+}
+
+
+# What looks at a function of the user's.
+OF_A_FUNCTION = {
+    "explain": "say what is wrong with a function when it is compiled, and where",
+    "bench": "say whether a function is faster when it is compiled, with which certainty",
 }
 
 
@@ -235,18 +269,22 @@ def _parser() -> argparse.ArgumentParser:
     launch.add_argument("command", nargs="+", metavar="COMMAND", help="after --; `python` is the measured one")
     launch.set_defaults(run=_launch)
 
-    for step in [*STEPS, "explain"]:
-        sub = commands.add_parser(step, help=f"observe one case of the step {step}")
-        sub.add_argument("case", metavar="FILE.py:FUNCTION" if step == "explain" else None)
+    for step, run in [*((step, _step) for step in STEPS), ("explain", _explain), ("bench", _bench)]:
+        helped = f"observe one case of the step {step}" if step in STEPS else OF_A_FUNCTION[step]
+        sub = commands.add_parser(step, help=helped)
+        sub.add_argument("case", metavar="FILE.py:FUNCTION" if step in OF_A_FUNCTION else None)
         sub.add_argument("--preset", default="tutorial")
         sub.add_argument("--model", default="csarron/mobilebert-uncased-squad-v2")
         sub.add_argument("--seed", type=int, default=0)
         sub.add_argument("--environment", type=Path, default=Path("results/environment.json"))
         sub.add_argument("--results", type=Path, default=Path("results"), help="folder of records and artefacts")
-        sub.set_defaults(run=_explain if step == "explain" else _step, step=step)
+        sub.set_defaults(run=run, step=step)
+        if step in OF_A_FUNCTION:
+            sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        if step == "bench":
+            sub.add_argument("--budget", type=float, default=180, help="seconds to measure in, about")
         if step == "explain":
             sub.add_argument("--record", action="store_true", help="leave a record for the report")
-            sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
             sub.add_argument(
                 "--timeout",
                 type=float,

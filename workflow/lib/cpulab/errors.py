@@ -67,6 +67,20 @@ class SameCase(InputError):
         )
 
 
+class UnfitCase(InputError):
+    """A user's case that cannot be timed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The case cannot be timed: {reason.rstrip('.')}. Correct it, or ask cpulab explain about it.")
+
+
+class BadBudget(InputError):
+    """A budget that is no time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"A budget of {seconds:g} s is no time to measure in. Give --budget more than 0 seconds.")
+
+
 class BadCores(InputError):
     """A number of cores that no job can run on."""
 

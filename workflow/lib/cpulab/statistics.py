@@ -131,6 +131,16 @@ def detectable(numerator: Processes, denominator: Processes, *, paired: bool = T
         return float(np.expm1(quantiles * _standard_error(logarithms)))
 
 
+def noise_floor(placebo: Interval) -> float:
+    """Return by what share two equal arms may differ here: the farther end of their interval from 1."""
+    return math.expm1(max(math.log(placebo.high), -math.log(placebo.low) if placebo.low > 0 else math.inf))
+
+
+def is_resolved(ratio: Interval, placebo: Interval) -> bool:
+    """Tell whether a ratio is told from 1: by its own interval, and beyond the noise floor."""
+    return not ratio.holds(1) and abs(math.log(ratio.estimate)) > math.log1p(noise_floor(placebo))
+
+
 def outliers(values: Sequence[float]) -> list[int]:
     """Return the places of samples far outside the others (`FAR_OUT`), on logarithms."""
     logarithms = np.log(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from cpulab.errors import UnfitCase
 from cpulab.measure.sampling import stopped_by, time_allowed
 from cpulab.records import Measurement, ProcessSamples
 from cpulab.statistics import ratio_interval
@@ -42,9 +43,10 @@ def ask(
 
     Raises:
         ProcessFailed, SettingsNotInForce: as `cpulab.step.Bench.worker`.
+        UnfitCase: the subject cannot be timed.
 
     """
-    return bench.worker(
+    answer = bench.worker(
         "cpulab.measure.worker",
         {
             "subject": subject,
@@ -60,6 +62,9 @@ def ask(
         timeout_s=sampling.budget_s + HUNG_AFTER_S,
         tuned=tuned,
     )
+    if "unfit" in answer:
+        raise UnfitCase(answer["unfit"])
+    return answer
 
 
 def sample(

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
+class Unfit(Exception):
+    """A user's case that cannot be timed; the message says why in one sentence."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """A function and its arguments; ``facts`` are observations about what was really built.
@@ -55,6 +59,43 @@ def _program(asked: Mapping[str, Any]) -> Subject:
     return Subject(program.function, dict(zip(names, inputs, strict=True)), {"rows": rows, "columns": columns})
 
 
+def _case(asked: Mapping[str, Any]) -> Subject:
+    """Build a user's function from ``file``, ``function`` and ``seed``, after two calls of it in eager mode.
+
+    Raises:
+        Unfit: it cannot be loaded or called, or a call changes its inputs, so that no call is like the one before.
+
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from cpulab.explain import case
+    from cpulab.measure import correctness
+
+    try:
+        function = case.load(asked["file"], asked["function"])
+        inputs = case.inputs(asked["file"], asked["function"], asked["seed"])
+    except case.CaseInvalid as reason:
+        raise Unfit(str(reason)) from reason
+    tensors = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+    versions = _versions(tensors)
+    try:
+        with torch.no_grad():
+            first, second = function(*inputs), function(*inputs)
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise Unfit(f"eager raises {type(error).__name__}: {text[:300]}") from error
+    if versions != _versions(tensors):
+        raise Unfit(f"{asked['function']} changes its inputs, so that no call is like the one before")
+    repeats = correctness.compare(first, second, lambda: first).compiled_is_right
+    return Subject(function, {}, {"repeats": repeats}, positional=inputs)
+
+
+def _versions(tensors: Sequence[Any]) -> list[int]:
+    """Return how often each tensor was changed in place; inference tensors do not count it."""
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]  # noqa: SLF001 - no other way
+
+
 def _roofline(asked: Mapping[str, Any]) -> Subject:
     from cpulab.roofline import subjects
 
@@ -62,5 +103,6 @@ def _roofline(asked: Mapping[str, Any]) -> Subject:
 
 
 _BUILDERS = {
-    "model": _model, "program": _program, "machine": _roofline, "pattern": _roofline, "linear": _roofline,
+    "model": _model, "program": _program, "case": _case,
+    "machine": _roofline, "pattern": _roofline, "linear": _roofline,
 }  # fmt: skip

@@ -134,7 +134,8 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     ``sentinel_s``: `Watch`'s ``typical_s``.
 
     The first calls of eager and of the compiled function are the correctness check's; eager's counts as its first
-    warm-up and the compiled one's is the time to compile.
+    warm-up and the compiled one's is the time to compile. Where a user's case cannot be timed the answer is ``unfit``,
+    a sentence that says why.
     """
     import torch
     from torch._dynamo.utils import counters
@@ -143,7 +144,10 @@ def measure(asked: Mapping[str, Any]) -> dict[str, Any]:
     from cpulab.measure import correctness, subjects
 
     config.freezing = asked["freezing"]
-    subject = subjects.build(asked["subject"])
+    try:
+        subject = subjects.build(asked["subject"])
+    except subjects.Unfit as reason:
+        return {"unfit": str(reason)}
     compiled = torch.compile(subject.function)
     calls: dict[str, Callable[[], Any]] = {
         "eager": subject.call,
