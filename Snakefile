@@ -19,6 +19,7 @@ include: "workflow/rules/minify.smk"
 include: "workflow/rules/explain.smk"
 include: "workflow/rules/benchmark.smk"
 include: "workflow/rules/profile.smk"
+include: "workflow/rules/roofline.smk"
 include: "workflow/rules/judge.smk"
 include: "workflow/rules/report.smk"
 

@@ -54,6 +54,7 @@ PROFILE_CASES = [
     for variant in ["as_published", "default"]
     for arm in ["eager", "compiled"]
 ]
+ROOFLINE_CASES = ["machine", "pattern", "linear"]
 # The user's own cases, by the names of their records, and the files that they are in.
 CASES = cpulab.config.case_slugs(config.get("cases", []))
 CASE_FILES = {slug: case.rpartition(":")[0] for slug, case in CASES.items()}
@@ -63,6 +64,7 @@ RECORDS = [
     "results/minify/accuracy.json",
     *[f"results/benchmark/{case}.json" for case in BENCHMARK_CASES],
     *[f"results/profile/{case}.json" for case in PROFILE_CASES],
+    *[f"results/roofline/{case}.json" for case in ROOFLINE_CASES],
     *[f"results/explain/{case}.json" for case in CASES],
 ]
 

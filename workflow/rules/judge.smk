@@ -7,6 +7,7 @@ rule judge:
         f"{LIBRARY}/claims.py",
         f"{LIBRARY}/rules.py",
         f"{LIBRARY}/statistics.py",
+        f"{LIBRARY}/roofs.py",
         f"{LIBRARY}/records.py",
         "workflow/schemas/claims.schema.json",
         "workflow/schemas/verdicts.schema.json",

@@ -7,7 +7,7 @@ rule report:
         package("report"),
         [
             f"{LIBRARY}/{name}.py"
-            for name in ["config", "files", "records", "statistics"]
+            for name in ["config", "files", "records", "roofs", "statistics"]
         ],
         [
             f"workflow/schemas/{name}.schema.json"

@@ -40,6 +40,15 @@ class Sampling:
 
 
 @dataclass(frozen=True)
+class Roofline:
+    """How each case of the roofline step samples."""
+
+    machine: Sampling
+    pattern: Sampling
+    linear: Sampling
+
+
+@dataclass(frozen=True)
 class Profiling:
     """How one profile is taken: profiled steps, and the time-out in seconds."""
 
@@ -67,6 +76,7 @@ class Preset:
     tuning: Sampling
     pattern_tuning: Sampling
     profile: Profiling
+    roofline: Roofline
     minify: Minifying
 
 
@@ -102,6 +112,7 @@ def load_preset(name: str) -> Preset:
         tuning=Sampling(**data["tuning"]),
         pattern_tuning=Sampling(**data["pattern_tuning"]),
         profile=Profiling(**data["profile"]),
+        roofline=Roofline(**{case: Sampling(**sampling) for case, sampling in data["roofline"].items()}),
         minify=Minifying(**data["minify"]),
     )
 
