@@ -1118,7 +1118,7 @@ QUOTIENTS = [
 ]
 
 
-# --- settings_in_force, not_measured ----------------------------------------------------------------
+# --- settings_in_force ----------------------------------------------------------------
 
 
 def setting(name: str, state: str = "in_force", reason: str | None = None) -> dict[str, Any]:
@@ -1215,15 +1215,288 @@ SETTINGS = [
     ),
 ]
 
-NOT_MEASURED = [
-    Scenario(
-        "what nothing measures yet is inconclusive, and says what has to be measured",
-        "not_measured",
+# --- bound_by_memory, ratio_of_totals -----------------------------------------------------------------
+
+BOUND = {
+    "numerator": "a.eager",
+    "between": "a.preallocated",
+    "denominator": "a.inductor",
+    "placebo": "a.placebo",
+    "bytes": {"of": "a.bytes_moved"},
+    "roofs": [{"time": "a.copy"}, {"time": "a.triad"}],
+    "most": 0.7,
+    "factors": ["allocation", "traffic"],
+}
+MOVED = {"eager": 90, "preallocated": 90, "inductor": 30, "copy": 20, "triad": 30}
+
+
+def _bound(
+    sentence: str,
+    state: str,
+    eager: tuple[float, ...],
+    preallocated: tuple[float, ...],
+    inductor: tuple[float, ...],
+    *told: str,
+    bytes_moved: dict[str, int] | None = None,
+    copy: float = 1.0,
+    placebo: tuple[float, ...] | None = None,
+    **more: Any,
+) -> Scenario:
+    """Judge arms under a triad that takes a second, and a copy that takes as long and moves less."""
+    times = {
+        "eager": eager,
+        "preallocated": preallocated,
+        "inductor": inductor,
+        "placebo": placebo or eager,
+        "copy": tuple(copy for _ in eager),
+        "triad": tuple(1.0 for _ in eager),
+    }
+    measured = {arm: processes(*centres) for arm, centres in times.items()}
+    moved = [{"arm": arm, "bytes": amount} for arm, amount in (MOVED | (bytes_moved or {})).items() if amount]
+    records = {"a": record(measurements=measured, bytes_moved=moved)}
+    return Scenario(sentence, "bound_by_memory", state, records, BOUND, told=told, **more)
+
+
+BOUNDS = [
+    _bound(
+        "arms at the roof whose traffic is the larger factor are bound by memory, and each number is told with its interval",
+        "reproduced",
+        (3.6, 3.6),
+        (3.0, 3.0),
+        (1.25, 1.25),
+        "Eager over inductor 2.880 (2.880 to 2.880), with its 95 % interval; "
+        "allocation 1.200 (1.200 to 1.200) times traffic 2.400 (2.400 to 2.400), by the bytes moved 3.000; "
+        "the latter is 83 % (83 to 83 %) of its logarithm; "
+        "bandwidth: preallocated 100 % (100 to 100 %) of triad, inductor 80 % (80 to 80 %) of triad; "
+        "both are bound by memory, and the larger factor is traffic.",
+        verdict={"measured": "traffic: 83 % (83 to 83 %) of the gain", "low": None, "high": None},
+    ),
+    _bound("a traffic that is the larger factor by little is so too", "reproduced", (6.0, 6.0), (3.0, 3.0), (1.0, 1.0)),
+    _bound(
+        "a gain of less than two is one",
+        "reproduced",
+        (3.1, 3.1),
+        (3.0, 3.0),
+        (2.0, 2.0),
+        "inductor 75 % (75 to 75 %) of triad",
+        bytes_moved={"inductor": 45},
+    ),
+    _bound(
+        "where the other factor is the larger one it is partly",
+        "partly",
+        (12.0, 12.0),
+        (3.0, 3.0),
+        (1.0, 1.0),
+        "both are bound by memory, and the larger factor is allocation.",
+    ),
+    _bound(
+        "a fast arm that stays under the roof is not bound by it",
+        "not_reproduced",
+        (8.0, 8.0),
+        (3.0, 3.0),
+        (2.0, 2.0),
+        "inductor 50 % (50 to 50 %) of triad",
+        "less than 70 % of the roof, so that memory is not what bounds it.",
+    ),
+    _bound(
+        "nor is the arm between",
+        "not_reproduced",
+        (8.0, 8.0),
+        (6.0, 6.0),
+        (1.0, 1.0),
+        "preallocated 50 % (50 to 50 %) of triad",
+    ),
+    _bound(
+        "one that stays under the roof counts, though the other is not told",
+        "not_reproduced",
+        (8.0,) * 8,
+        (6.0,) * 8,
+        (1.3, 1.55) * 4,
+    ),
+    _bound(
+        "where the interval does not tell whether an arm reaches the roof nothing is said",
         "inconclusive",
-        {},
-        {"what": "the bytes moved"},
-        verdict={"measured": None, "evidence": [], "today": None},
-        told=("This is not measured yet: the bytes moved.",),
+        (8.0,) * 8,
+        (3.0,) * 8,
+        (1.3, 1.55) * 4,
+        "inductor 70 % (65 to 7",
+        "the intervals do not tell whether both reach 70 % of the roof.",
+    ),
+    _bound(
+        "nor where it is the arm between of which it does not tell",
+        "inconclusive",
+        (16.0,) * 8,
+        (3.9, 4.65) * 4,
+        (1.0,) * 8,
+        "preallocated 70 % (65 to 7",
+        "inductor 100 %",
+        "the intervals do not tell whether both reach 70 % of the roof.",
+    ),
+    _bound(
+        "where the interval does not tell which factor is the larger one nothing is said",
+        "inconclusive",
+        (8.0, 10.0),
+        (3.0, 3.0),
+        (1.0, 1.0),
+        "the intervals do not tell which factor is the larger one.",
+    ),
+    _bound(
+        "the roof is the faster one of those that there are",
+        "reproduced",
+        (3.6, 3.6),
+        (3.0, 3.0),
+        (1.0, 1.0),
+        "bandwidth: preallocated 75 % (75 to 75 %) of copy, inductor 75 % (75 to 75 %) of copy",
+        copy=0.5,
+    ),
+    _bound(
+        "a gain that is not told from none has nothing to explain, and its factors are told",
+        "inconclusive",
+        (1.2, 0.9),
+        (3.0, 3.0),
+        (1.0, 1.0),
+        "times traffic 3.000 (3.000 to 3.000)",
+        "the interval does not tell it from 1.",
+        verdict={"measured": None},
+    ),
+    _bound(
+        "nor has a gain within the noise",
+        "inconclusive",
+        (3.6, 3.6),
+        (3.0, 3.0),
+        (1.0, 1.0),
+        "no more than the noise",
+        placebo=(36.0, 36.0),
+        verdict={"measured": None},
+    ),
+    _bound(
+        "where the fast arm is the slower one there is no gain",
+        "not_reproduced",
+        (3.6, 3.6),
+        (3.0, 3.0),
+        (4.0, 4.0),
+        "there is no gain to explain.",
+        verdict={"measured": None},
+    ),
+    _bound("one process gives no interval", "inconclusive", (3.6,), (3.0,), (1.0,), "1 processes give no interval"),
+    *[
+        _bound(
+            f"bytes of {arm} that nobody counted block the claim, by name",
+            "blocked",
+            (3.6, 3.6),
+            (3.0, 3.0),
+            (1.0, 1.0),
+            f"Nobody counted the bytes that {arm!r} moves.",
+            bytes_moved={arm: 0},
+        )
+        for arm in ("preallocated", "inductor", "copy")
+    ],
+    Scenario(
+        "an arm between that was not measured blocks the claim, by name",
+        "bound_by_memory",
+        "blocked",
+        {"a": record(measurements={"eager": QUIET, "inductor": QUIET})},
+        BOUND,
+        told=("debug/program", "'preallocated'"),
+    ),
+]
+
+TOTALS = {
+    "table": {"of": "a.kinds"},
+    "words": "kind",
+    "weight": "calls",
+    "above": "plain",
+    "below": "packed",
+    "again": "placebo",
+    "margin": 0.02,
+    "if_absent": "not_applicable",
+    "absent": "nothing is packed here",
+}
+KINDS = [
+    {"kind": "wide", "calls": 3, "plain": "plain_wide", "packed": "packed_wide", "placebo": "placebo_wide"},
+    {"kind": "small", "calls": 1, "plain": "plain_small", "packed": "packed_small", "placebo": "placebo_small"},
+]
+
+
+def _totals(
+    sentence: str,
+    state: str,
+    wide: tuple[float, ...],
+    *told: str,
+    small: float = 0.001,
+    again: float = 1.0,
+    kinds: list[dict[str, Any]] | None = None,
+    **more: Any,
+) -> Scenario:
+    """Judge a wide kind, called three times, in seconds a call, and a small one, over one second and a thousandth."""
+    measured = {
+        "plain_wide": processes(*wide),
+        "packed_wide": processes(*(1.0 for _ in wide)),
+        "placebo_wide": processes(*(again * value for value in wide)),
+        "plain_small": processes(*(small for _ in wide)),
+        "packed_small": processes(*(0.001 for _ in wide)),
+        "placebo_small": processes(*(again * small for _ in wide)),
+    }
+    records = {"a": record(measurements=measured, kinds=KINDS if kinds is None else kinds)}
+    return Scenario(sentence, "ratio_of_totals", state, records, TOTALS, told=told, **more)
+
+
+OF_TOTALS = [
+    _totals(
+        "totals are weighted by calls, and told beside their times and the ratio of each kind",
+        "reproduced",
+        (1.5, 1.5),
+        "1.500 (1.500 to 1.500), with its 95 % interval: 4501.000 ms (4501.000 to 4501.000) over "
+        "3001.000 ms (3001.000 to 3001.000), 4 calls of 2 kinds; faster; "
+        "each: wide 1.500 (1.500 to 1.500), small 1.000 (1.000 to 1.000).",
+        verdict={"measured": 4.501 / 3.001, "low": 4.501 / 3.001, "high": 4.501 / 3.001},
+    ),
+    _totals(
+        "a kind that is slower does not matter where it is called little",
+        "reproduced",
+        (1.5, 1.5),
+        "small 0.100 (0.100 to 0.100)",
+        small=0.0001,
+    ),
+    _totals("slower is not reproduced", "not_reproduced", (0.5, 0.5), "slower; each"),
+    _totals("slower by little is slower", "not_reproduced", (0.95, 0.95), "slower; each"),
+    _totals("faster by less than the margin is the same", "not_reproduced", (1.01, 1.01), "the same within 2 %; each"),
+    _totals("so is slower by less than it", "not_reproduced", (0.99, 0.99), "the same within 2 %; each"),
+    _totals(
+        "an interval that holds 1 and reaches out of the margin says nothing",
+        "inconclusive",
+        (0.9, 1.2),
+        "the interval does not tell it from 1; each",
+    ),
+    _totals("neither does one that is in it at one end", "inconclusive", (0.99, 1.012), "does not tell it from 1"),
+    _totals(
+        "what the placebo differs by is noise",
+        "inconclusive",
+        (1.5, 1.5),
+        "no more than the noise: the placebo pair may differ by 60 %",
+        again=1.6,
+    ),
+    _totals("one process gives no interval", "inconclusive", (1.5,), "1 processes give no interval"),
+    _totals(
+        "without any kind the claim gets the state that it names",
+        "not_applicable",
+        (1.5, 1.5),
+        "Nothing is packed here.",
+        kinds=[],
+    ),
+    _totals(
+        "so it does where a kind has no such arm",
+        "not_applicable",
+        (1.5, 1.5),
+        "Nothing is packed here.",
+        kinds=[KINDS[0], KINDS[1] | {"packed": None}],
+    ),
+    _totals(
+        "a kind that was not measured blocks the claim, by name",
+        "blocked",
+        (1.5, 1.5),
+        "'packed_tall'",
+        kinds=[KINDS[0], KINDS[1] | {"packed": "packed_tall"}],
     ),
 ]
 
@@ -1328,6 +1601,7 @@ GATES = [
     Scenario("drift of the published variant is not looked for in today's records", "holds", "reproduced", {"a": record(seen=True), "today_a": record("debug/today", seen=False)}, SEEN, {"drift": [{"when": {"of": "a.seen", "is": False}, "text": "Changed."}]}, verdict={"drift": None}),
     Scenario("drift is not told of a record that failed, and what comes after it still is", "holds", "reproduced", {"a": record(seen=True), "today_a": record("debug/today", status="failed", error=FAILURE, seen=False)}, SEEN, {"drift": [{"when": {"of": "a.seen", "is": False}, "variant": "today", "text": "Changed."}, {"when": {"of": "a.seen", "is": True}, "text": "Seen."}]}, verdict={"drift": "Seen."}),
     Scenario("statement, section, note and published value are handed through", "holds", "reproduced", {"a": record(seen=True)}, SEEN, {"note": "A slip."} | published(5, "count"), verdict={"id": "X1", "section": "A section", "statement": "A statement.", "note": "A slip.", "unit": "count", "published": {"value": 5, "unit": "count", "text": "5"}}),
+    _totals("kinds that do not say how often they are called block it", "blocked", (1.5, 1.5), "'kind'", kinds=[{}]),
 ]  # fmt: skip
 
 SCENARIOS = [
@@ -1342,7 +1616,8 @@ SCENARIOS = [
     *TIMES,
     *QUOTIENTS,
     *SETTINGS,
-    *NOT_MEASURED,
+    *BOUNDS,
+    *OF_TOTALS,
     *GATES,
 ]
 

@@ -25,7 +25,7 @@ def planned(*arguments: str) -> set[str]:
     return {line.split()[0] for line in table.splitlines() if len(line.split()) == 2 and line.split()[1].isdigit()}
 
 
-STEPS = {"environment", "model", "debug_case", "minify", "benchmark_case", "profile_case"}
+STEPS = {"environment", "model", "debug_case", "minify", "benchmark_case", "profile_case", "roofline_case"}
 
 
 def test_the_report_is_what_a_bare_call_makes() -> None:
@@ -40,6 +40,7 @@ def test_the_report_is_what_a_bare_call_makes() -> None:
         ("minify", {"environment", "debug_case", "minify"}),
         ("benchmark", {"environment", "model", "benchmark", "benchmark_case"}),
         ("profile", {"environment", "model", "profile", "profile_case"}),
+        ("roofline", {"environment", "model", "roofline", "roofline_case"}),
         ("judge", STEPS | {"judge"}),
         ("report", STEPS | {"judge", "report"}),
     ],

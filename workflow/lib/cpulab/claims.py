@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "environment"
 
 # Parameters that name an observation or a measurement by its role: role.name.
-_REFERENCES = frozenset({"of", "time", "settings", "numerator", "denominator", "placebo"})
+_REFERENCES = frozenset({"of", "time", "settings", "numerator", "denominator", "placebo", "between"})
 
 # Parameters whose keys are the tutorial's own names.
 _LITERAL = frozenset({"published", "properties"})

@@ -10,8 +10,11 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from cpulab import roofs
 from cpulab.claims import ENVIRONMENT
 from cpulab.statistics import centre, placebo_between_processes, ratio_between_processes, ratio_interval
 
@@ -416,7 +419,7 @@ def _unresolved(interval: Interval, noise: Interval) -> str:
     return ""
 
 
-def _interval(statistic: Callable[..., Interval], *arms: list[list[float]]) -> Interval:
+def _interval(statistic: Callable[..., Interval], *arms: list[Any]) -> Interval:
     try:
         return statistic(*arms)
     except ValueError as error:
@@ -542,9 +545,138 @@ def settings_in_force(claim: Claim, evidence: Evidence) -> Finding:
     )
 
 
-def not_measured(claim: Claim, evidence: Evidence) -> Finding:  # noqa: ARG001 - a rule takes both
-    """Say that nothing measures it yet, and what has to be measured."""
-    return Finding("inconclusive", None, sentence(f"this is not measured yet: {claim.parameters['what']}"))
+def bound_by_memory(claim: Claim, evidence: Evidence) -> Finding:
+    """Judge whether a gain comes of moving fewer bytes, by an arm that lies between: the slow one's traffic alone.
+
+    The gain is the product of two factors: what the slow arm costs besides its traffic, and what is left. Reproduced:
+    the arm between and the fast one reach the roof (``most`` of it), and the second factor is the larger one. Partly:
+    they do, and the first is. Not reproduced: one of them stays under the roof, or there is no gain.
+    """
+    parts = ("numerator", "between", "denominator")
+    names = [claim.parameters[part].partition(".")[2] for part in parts]
+    slow, between, fast = (evidence.samples(claim.parameters[part]) for part in parts)
+    gain, first, second = (
+        _interval(ratio_interval, *arms) for arms in ((slow, fast), (slow, between), (between, fast))
+    )
+    unresolved = _unresolved(gain, _interval(ratio_interval, evidence.samples(claim.parameters["placebo"]), slow))
+    moved = {row["arm"]: row["bytes"] for row in evidence.rows(claim.parameters["bytes"], "arm", "bytes")}
+    most, factors = claim.parameters["most"], claim.parameters["factors"]
+    predicted = _moved(moved, names[1], names[2])
+    told = [
+        f"{names[0]} over {names[2]} {_told(gain)}, with its 95 % interval",
+        f"{factors[0]} {_told(first)} times {factors[1]} {_told(second)}, by the bytes moved {predicted:.3f}",
+    ]
+    if unresolved or gain.estimate < 1:
+        state: State = "inconclusive" if unresolved else "not_reproduced"
+        return Finding(state, None, sentence(*told, unresolved or "there is no gain to explain"))
+    shares = [
+        _share_of_roofs(claim, evidence, moved, name, arm) for name, arm in zip(names[1:], (between, fast), strict=True)
+    ]
+    excess, part = (_interval(statistic, slow, between, fast) for statistic in (roofs.excess, roofs.share_of_logarithm))
+    if any(share.high < most for share, _ in shares):
+        state, why = "not_reproduced", f"less than {_percent(most)} of the roof, so that memory is not what bounds it"
+    elif any(share.low < most for share, _ in shares):
+        state, why = "inconclusive", f"the intervals do not tell whether both reach {_percent(most)} of the roof"
+    elif excess.holds(1):
+        state, why = "inconclusive", "the intervals do not tell which factor is the larger one"
+    elif excess.estimate > 1:
+        state, why = "reproduced", f"both are bound by memory, and the larger factor is {factors[1]}"
+    else:
+        state, why = "partly", f"both are bound by memory, and the larger factor is {factors[0]}"
+    reached = [f"{name} {_percents(share)} of {roof}" for name, (share, roof) in zip(names[1:], shares, strict=True)]
+    return Finding(
+        state,
+        f"{factors[1]}: {_percents(part)} of the gain",
+        sentence(*told, f"the latter is {_percents(part)} of its logarithm", f"bandwidth: {', '.join(reached)}", why),
+    )
+
+
+def _moved(moved: Mapping[str, float], name: str, other: str) -> float:
+    """Return the bytes that one arm moves over those of another.
+
+    Raises:
+        Unanswerable: nobody counted what an arm moves.
+
+    """
+    for one in (name, other):
+        if one not in moved:
+            raise Unanswerable("blocked", f"Nobody counted the bytes that {one!r} moves.")
+    return moved[name] / moved[other]
+
+
+def _percents(share: Interval) -> str:
+    return f"{100 * share.estimate:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
+
+
+def _share_of_roofs(
+    claim: Claim, evidence: Evidence, moved: Mapping[str, float], name: str, arm: list[list[float]]
+) -> tuple[Interval, str]:
+    """Return the bandwidth of an arm as a share of the highest roof, and that roof's name.
+
+    Raises:
+        Unanswerable: nobody counted what an arm moves.
+
+    """
+    shares = []
+    for reference in (roof["time"] for roof in claim.parameters["roofs"]):
+        roof = reference.partition(".")[2]
+        statistic = partial(roofs.share_of_roof, amounts=_moved(moved, name, roof))
+        shares.append((_interval(statistic, arm, evidence.samples(reference)), roof))
+    return min(shares, key=lambda share: share[0].estimate)
+
+
+def ratio_of_totals(claim: Claim, evidence: Evidence) -> Finding:
+    """Judge the ratio of two totals, each the sum of many arms, weighted by how often each is called.
+
+    Faster by more than the margin is reproduced; slower, or the same within the margin, is not.
+    """
+    table, margin = claim.parameters["table"], claim.parameters["margin"]
+    columns = [claim.parameters[column] for column in ("above", "below", "again")]
+    words, weight = claim.parameters["words"], claim.parameters["weight"]
+    rows = evidence.rows(table, words, weight, *columns)
+    if not rows or any(row[column] is None for row in rows for column in columns):
+        raise Unanswerable(claim.parameters["if_absent"], sentence(claim.parameters["absent"]))
+    role = table["of"].partition(".")[0]
+    above, below, again = (
+        [(row[weight], evidence.samples(f"{role}.{row[column]}")) for row in rows] for column in columns
+    )
+    interval = _interval(_of_totals, above, below)
+    unresolved = _unresolved(interval, _interval(_of_totals, again, above))
+    state: State
+    if interval.low * (1 + margin) >= 1 and interval.high <= 1 + margin:
+        state, why = "not_reproduced", f"the same within {_percent(margin)}"
+    elif unresolved:
+        state, why = "inconclusive", unresolved
+    elif interval.estimate < 1:
+        state, why = "not_reproduced", "slower"
+    else:
+        state, why = "reproduced", "faster"
+    each = [
+        f"{row[words]} {_told(_interval(ratio_interval, one, other))}"
+        for row, (_, one), (_, other) in zip(rows, above, below, strict=True)
+    ]
+    times = [_interval(centre, roofs.total(arms)) for arms in (above, below)]
+    told = [f"{1e3 * one.estimate:.3f} ms ({1e3 * one.low:.3f} to {1e3 * one.high:.3f})" for one in times]
+    calls = f"{sum(row[weight] for row in rows)} calls of {len(rows)} kinds"
+    return Finding(
+        state,
+        interval.estimate,
+        sentence(
+            f"{_told(interval)}, with its 95 % interval: {told[0]} over {told[1]}, {calls}",
+            why,
+            f"each: {', '.join(each)}",
+        ),
+        interval.low,
+        _finite(interval.high),
+    )
+
+
+def _of_totals(above: list[Any], below: list[Any]) -> Interval:
+    return ratio_interval(roofs.total(above), roofs.total(below))
+
+
+def _told(interval: Interval) -> str:
+    return f"{interval.estimate:.3f} ({interval.low:.3f} to {interval.high:.3f})"
 
 
 RULES: dict[str, Callable[[Claim, Evidence], Finding]] = {
@@ -559,5 +691,6 @@ RULES: dict[str, Callable[[Claim, Evidence], Finding]] = {
     "time_shown": time_shown,
     "found_by": found_by,
     "settings_in_force": settings_in_force,
-    "not_measured": not_measured,
+    "bound_by_memory": bound_by_memory,
+    "ratio_of_totals": ratio_of_totals,
 }
