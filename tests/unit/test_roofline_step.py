@@ -47,12 +47,21 @@ def test_caches_that_are_not_told_are_unknown(tmp_path: Path) -> None:
 
 def test_an_array_is_four_times_the_caches_where_the_memory_has_room_for_three(tmp_path: Path) -> None:
     root = machine(tmp_path, {}, available=1200 * MIB)
-    assert step.elements(10 * MIB, root) == 40 * MIB // 8
-    assert step.elements(1000 * MIB, root) == 200 * MIB // 8
+    assert step.array_bytes(10 * MIB, root) == 40 * MIB
+    assert step.array_bytes(1000 * MIB, root) == 200 * MIB
+
+
+def test_the_memory_that_a_cgroup_grants_counts(tmp_path: Path) -> None:
+    root = machine(tmp_path, {}, available=12_000 * MIB)
+    (root / "proc/self").mkdir()
+    (root / "proc/self/cgroup").write_text("0::/\n")
+    (root / "sys/fs/cgroup").mkdir(parents=True)
+    (root / "sys/fs/cgroup/memory.max").write_text(f"{600 * MIB}\n")
+    assert step.array_bytes(1000 * MIB, root) == 100 * MIB
 
 
 def test_an_array_for_unknown_caches_or_memory_has_a_size_all_the_same(tmp_path: Path) -> None:
-    assert step.elements(None, tmp_path) == 256 * MIB // 8
+    assert step.array_bytes(None, tmp_path) == 256 * MIB
 
 
 @dataclasses.dataclass
@@ -116,7 +125,7 @@ def test_roofs_are_measured_on_all_threads_and_on_one(bench: Bench) -> None:
     assert arms == bench.asked[0]["subject"]["arms"] == [one.name for one in found.measurements]
     assert {f"{arm}_one" for arm in arms if not arm.endswith("_one")} == {arm for arm in arms if arm.endswith("_one")}
     assert {"copy", "triad", "matmul_float32"} <= set(arms)
-    assert bench.asked[0]["subject"]["elements"] > 0
+    assert bench.asked[0]["subject"]["array_bytes"] > 0
     assert "last_level_cache_bytes" in found.observations
 
 

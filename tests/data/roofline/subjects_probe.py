@@ -40,7 +40,7 @@ with torch.no_grad():
     names = ["copy", "triad", "matmul_float32", "matmul_bfloat16"]
     names += [f"{name}_one" for name in names]
     roofs = subjects.build(
-        {"kind": "machine", "arms": names, "elements": 1000, "library": str(folder), "seed": 0}
+        {"kind": "machine", "arms": names, "array_bytes": 8000, "library": str(folder), "seed": 0}
     )
     threads = torch.get_num_threads()
     for name in ("copy", "triad_one", "matmul_float32_one"):
@@ -53,7 +53,7 @@ with torch.no_grad():
         "threads": threads,
     }
     without = [name for name in names if "bfloat16" not in name]
-    few = subjects.build({"kind": "machine", "arms": without, "elements": 1000, "library": str(folder), "seed": 0})
+    few = subjects.build({"kind": "machine", "arms": without, "array_bytes": 8000, "library": str(folder), "seed": 0})
     found["without_bfloat16"] = sorted(few.arms) == sorted(without)
 
     class Twice(nn.Module):

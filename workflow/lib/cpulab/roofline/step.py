@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpulab.host.kernel import kib_fields, number, text
+from cpulab.host.kernel import kib_fields, memory_limit, number, text
 from cpulab.measure.process import observed, sample
 from cpulab.records import load_data
 from cpulab.step import Case, Observed
@@ -22,10 +22,8 @@ TIMES_CACHE = 4
 # Taken for the caches where the machine does not tell them; the record says so.
 UNKNOWN_CACHE = 64 * 2**20
 
-# The three arrays take this share of the memory that is available at most.
+# The three arrays take this share of the memory that is available, or that a cgroup grants, at most.
 MEMORY_SHARE = 0.5
-
-ELEMENT_BYTES = 8
 
 # CPU flags that say that it multiplies bfloat16 itself (x86: AVX-512 or AMX; Arm).
 BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
@@ -50,30 +48,27 @@ def last_level_cache(cpus: Sequence[int], root: Path = Path("/")) -> int | None:
     return sum(sizes.values()) or None
 
 
-def elements(cache_bytes: int | None, root: Path = Path("/")) -> int:
-    """Return the elements of an array: four times the caches, and no more than three of them have room for."""
-    wanted = TIMES_CACHE * (cache_bytes or UNKNOWN_CACHE)
+def array_bytes(cache_bytes: int | None, root: Path = Path("/")) -> int:
+    """Return the bytes of an array: four times the caches, and no more than three of them have room for."""
     available = kib_fields(text(root / "proc/meminfo") or "").get("MemAvailable")
-    most = wanted if available is None else int(MEMORY_SHARE * available / 3)
-    return min(wanted, most) // ELEMENT_BYTES
+    limits = [int(MEMORY_SHARE * one / 3) for one in (available, memory_limit(root)) if one is not None]
+    return min([TIMES_CACHE * (cache_bytes or UNKNOWN_CACHE), *limits])
 
 
 def _machine(bench: Bench) -> Observed:
     host = load_data(bench.environment.path, "environment")["host"]
     flags = (host.get("vector_flags") or {}).get("value") or []
     kernels = ["copy", "triad", "matmul_float32", *(["matmul_bfloat16"] if BFLOAT16 & set(flags) else [])]
-    # One core is all cores where there is but one.
     arms = [*kernels, *[f"{kernel}_one" for kernel in kernels]]
     cache = last_level_cache(bench.environment.cpus)
     subject = {
         "kind": "machine",
         "arms": arms,
-        "elements": elements(cache),
+        "array_bytes": array_bytes(cache),
         "library": str(bench.scratch.resolve()),
         "seed": bench.seed,
     }
-    over = ("copy", "triad")
-    found = _sampled(bench, "machine", subject, arms, over)
+    found = _sampled(bench, "machine", subject, arms, ("copy", "triad"))
     found.observations["last_level_cache_bytes"] = cache
     return found
 

@@ -89,5 +89,10 @@ class Stream:
         return found == [[2 + SCALAR] * 2, [2.0] * 2, [1.0] * 2]
 
 
+def of_bytes(array_bytes: int, folder: Path) -> Stream:
+    """Return arrays of so many bytes each for all threads of this process; as `library` builds into ``folder``."""
+    return Stream(library(folder), array_bytes // ELEMENT_BYTES, torch.get_num_threads())
+
+
 def _address(array: torch.Tensor) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.data_ptr())

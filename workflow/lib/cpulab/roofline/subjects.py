@@ -25,12 +25,12 @@ MATRIX = 2048
 def machine(asked: Mapping[str, Any]) -> Subject:
     """Build the roofs: copy, triad and matrix products, on all threads (``copy``) and on one (``copy_one``).
 
-    ``asked``: ``arms``, their names; ``elements`` of each array; ``library``, the folder of the compiled kernels.
+    ``asked``: ``arms``, their names; ``array_bytes`` of each array; ``library``, the folder of the compiled kernels.
     Facts: ``roofs``, a row an arm with the ``bytes`` or ``flop`` of a call. A product of n x n matrices has n^3
     multiplications and as many additions.
     """
     threads = torch.get_num_threads()
-    arrays = stream.Stream(stream.library(Path(asked["library"])), asked["elements"], threads)
+    arrays = stream.of_bytes(asked["array_bytes"], Path(asked["library"]))
     right = arrays.is_right()
     generator = torch.Generator().manual_seed(asked["seed"])
     matrices = {
@@ -91,9 +91,7 @@ def pattern(asked: Mapping[str, Any]) -> Subject:
         torch.mul(other, weight, out=one)
         return torch.add(one, shift, out=other)
 
-    arrays = stream.Stream(
-        stream.library(Path(asked["library"])), x.nbytes // stream.ELEMENT_BYTES, torch.get_num_threads()
-    )
+    arrays = stream.of_bytes(x.nbytes, Path(asked["library"]))
     matrix, row = x.nbytes, bias.nbytes
     eager = {"reads": 5 * matrix + 3 * row, "writes": 4 * matrix}
     fused = {"reads": 2 * matrix + 3 * row, "writes": matrix}
