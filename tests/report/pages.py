@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cpulab.records import Record
 
 FIXTURE = Path(__file__).parents[1] / "data" / "report" / "results"
-STEPS = ("debug", "minify", "benchmark", "profile")
+STEPS = ("debug", "minify", "benchmark", "profile", "roofline")
 
 # Elements that have no end tag.
 VOID = frozenset({"meta", "link", "br", "hr", "img", "input", "source", "wbr", "col"})
