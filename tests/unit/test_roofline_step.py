@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cpulab.config import load_preset
+from cpulab.config import known_presets, load_preset
 from cpulab.records import schema_problem
 from cpulab.roofline import step
 
@@ -156,6 +156,13 @@ def test_each_case_samples_by_its_own_part_of_the_preset_and_in_the_seed_of_the_
         assert bench.asked[-1]["subject"]["kind"] == case
         assert bench.asked[-1]["subject"]["seed"] == 7
         assert step.CASES[case].expected_s(bench.preset) == sampling.budget_s
+
+
+@pytest.mark.parametrize("preset", known_presets())
+def test_no_case_of_a_preset_asks_for_more_processes_than_it_allows(preset: str) -> None:
+    for case in step.CASES:
+        sampling = getattr(load_preset(preset).roofline, case)
+        assert sampling.min_processes <= sampling.max_processes
 
 
 LAYERS = [
