@@ -16,6 +16,9 @@ SCALES = {
     "s": (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)),
     "byte": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
 }
+    "byte/s": (("GB/s", 1e9), ("MB/s", 1e6)),
+    "flop": (("Gflop", 1e9), ("Mflop", 1e6), ("flop", 1.0)),
+    "flop/s": (("Tflop/s", 1e12), ("Gflop/s", 1e9), ("Mflop/s", 1e6)),
 # Units that are a word or nothing at all beside the number.
 BARE = frozenset({None, "", "count", "ratio"})
 
