@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from cpulab.config import Sampling, known_presets, load_preset
-from cpulab.measure.step import CASES, observed, sample
+from cpulab.errors import UnfitCase
+from cpulab.measure.process import observed, sample
+from cpulab.measure.step import CASES
 from cpulab.records import schema_problem
 
 DATA = Path(__file__).parents[1] / "data" / "measure"
@@ -40,6 +42,7 @@ class RecordedBench:
         self.seed = 7
         self.stages: list[str] = []
         self.asked: list[dict[str, Any]] = []
+        self.protocols: list[dict[str, Any]] = []
         self.variables: list[dict[str, str]] = []
         self.reporter = SimpleNamespace(stage=self.stages.append)
 
@@ -47,12 +50,16 @@ class RecordedBench:
         return {"TORCHINDUCTOR_CACHE_DIR": str(self.scratch.resolve() / f"cache{len(self.stages)}")}
 
     def worker(
-        self, _module: str, asked: dict[str, Any], *, variables: dict[str, str], timeout_s: float, tuned: bool
+        self, module: str, asked: dict[str, Any], *, variables: dict[str, str], timeout_s: float, tuned: bool = True
     ) -> Any:
         assert tuned
         assert timeout_s > self.preset.benchmark.budget_s
-        self.asked.append(asked)
         self.variables.append(variables)
+        if module == "cpulab.measure.protocol_worker":
+            self.protocols.append(asked)
+            row = {"warmup": asked["warmup"], "iterations": asked["iterations"], "seconds": 1.0, "first_call": 0.1}
+            return {"rows": [{"arm": arm, **row} for arm in asked["arms"]], "peak_memory": 1e6 * len(self.protocols)}
+        self.asked.append(asked)
         return answers()[min(len(self.asked), 2) - 1]
 
 
@@ -117,11 +124,55 @@ def test_the_pattern_is_measured_by_its_own_budget(tmp_path: Path) -> None:
 def test_the_record_keeps_every_sample_of_every_process() -> None:
     kept = {one.name: one for one in observed(answers(), "budget").measurements}
 
-    assert list(kept) == ["eager", "inductor", "placebo", "first_call", "peak_memory"]
+    assert list(kept) == ["eager", "inductor", "placebo", "first_call"]
     for arm in ("eager", "inductor", "placebo"):
         assert [dataclasses.asdict(one) for one in kept[arm].processes] == [answer["arms"][arm] for answer in answers()]
     assert [one.values for one in kept["first_call"].processes] == [[answer["first_call"]] for answer in answers()]
-    assert (kept["eager"].unit, kept["first_call"].unit, kept["peak_memory"].unit) == ("s", "s", "byte")
+    assert (kept["eager"].unit, kept["first_call"].unit) == ("s", "s")
+
+
+def test_the_tutorials_own_protocol_is_run_once_and_each_arm_alone_for_its_peak_memory(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    found = CASES["mobilebert_as_published"].look(bench)
+    both, eager, inductor = bench.protocols
+
+    assert (both["arms"], both["warmup"], both["iterations"]) == (["eager", "inductor"], 10, 50)
+    assert (eager["arms"], inductor["arms"]) == (["eager"], ["inductor"])
+    assert all(asked["freezing"] and asked["subject"]["attention"] == "eager" for asked in bench.protocols)
+    assert len({variables["TORCHINDUCTOR_CACHE_DIR"] for variables in bench.variables}) == 1
+    assert [row["arm"] for row in found.observations["protocol"]] == ["eager", "inductor"]  # type: ignore[union-attr, index]
+    peaks = {one.name: one.processes[0].values for one in found.measurements if one.unit == "byte"}
+    assert peaks == {"peak_memory_eager": [2e6], "peak_memory_inductor": [3e6]}
+
+
+def test_each_process_knows_the_quietest_reading_of_the_sentinel_before_it(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    sample(bench, SAMPLING, {"kind": "program"}, freezing=False)
+    cold, warm = (answer["sentinel_s"] for answer in answers())
+
+    assert [asked["sentinel_s"] for asked in bench.asked] == [None, cold, min(cold, warm)]
+
+
+def test_a_case_that_cannot_be_timed_is_the_users_to_correct(tmp_path: Path) -> None:
+    bench = RecordedBench(tmp_path)
+    bench.worker = lambda *_, **__: {"unfit": "it changes its inputs."}  # type: ignore[method-assign]
+
+    with pytest.raises(UnfitCase, match=r"cannot be timed: it changes its inputs\. Correct it"):
+        sample(bench, SAMPLING, {"kind": "case"}, freezing=False)
+
+
+def test_the_record_says_how_many_rounds_were_disturbed_and_taken_again() -> None:
+    first, second = answers()
+    second["watch"] = [
+        {"first_round": 0, "rounds": 3, "disturbed": False, "because": ""},
+        {"first_round": 3, "rounds": 19, "disturbed": True, "because": "threads waited"},
+    ]
+    second["orders"] += ["eager inductor placebo"] * 2
+    seen = observed([first, second], "budget").observations
+
+    assert (seen["rounds_taken"], seen["rounds_disturbed"], seen["rounds_again"]) == (42, 19, 2)
+    assert seen["watch"][-1] == {"process": 1, **second["watch"][1]}  # type: ignore[index]
+    assert [one["process"] for one in seen["warmups"]] == [0, 1]  # type: ignore[union-attr, index]
 
 
 def test_the_record_says_what_was_built_how_it_compares_and_why_sampling_stopped() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cpulab.measure.worker import take
+from cpulab.measure.worker import PATIENCE, calls_per_sample, is_steady, take, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,3 +68,61 @@ def test_one_mirrored_pair_is_taken_whatever_the_deadline(ahead_s: float) -> Non
 
 def test_no_round_is_no_sample() -> None:
     assert take(arms([]), rounds=0) == ({"eager": [], "inductor": [], "placebo": []}, [])
+
+
+def test_a_process_that_gets_faster_warms_up_until_it_no_longer_does() -> None:
+    times = [0.06, 0.05, 0.042, 0.035, 0.028, 0.022, 0.016]
+    cold = iter(times)
+    samples: dict[str, list[float]] = {"eager": []}
+    rounds, steady = warm_up({"eager": lambda: time.sleep(next(cold, 0.01))}, samples, least=3)
+
+    assert steady
+    assert rounds >= len(times)
+    assert len(samples["eager"]) == rounds
+
+
+def test_a_steady_process_takes_the_least_warm_up() -> None:
+    samples: dict[str, list[float]] = {"eager": [0.01]}
+
+    assert warm_up({"eager": lambda: time.sleep(0.01)}, samples, least=2) == (2, True)
+
+
+def test_a_process_that_never_is_steady_is_measured_as_it_is_and_says_so() -> None:
+    slower = count(1)
+    samples: dict[str, list[float]] = {"eager": []}
+    rounds, steady = warm_up({"eager": lambda: time.sleep(0.001 * next(slower))}, samples, least=1)
+
+    assert (rounds, steady) == (PATIENCE, False)
+
+
+def test_warming_up_stops_at_the_deadline_after_its_least_rounds() -> None:
+    slower = count(1)
+    arm = {"eager": lambda: time.sleep(0.002 * next(slower))}
+
+    assert warm_up(arm, {"eager": []}, least=2, deadline=time.monotonic() - 1) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("samples", "window", "steady"),
+    [
+        ([1.0, 1.0], 1, True),
+        ([1.0], 1, False),
+        ([1.2, 1.0], 1, False),
+        ([1.0, 1.2], 1, False),
+        ([1.0, 1.3, 0.8, 1.1, 0.8, 1.2, 0.7, 1.0], 4, True),
+        ([2.0, 2.1, 1.9, 2.0, 1.0, 1.1, 0.9, 1.0], 4, False),
+    ],
+)
+def test_steady_is_as_fast_as_before_within_the_scatter(samples: list[float], window: int, steady: bool) -> None:
+    assert is_steady(samples, window) is steady
+
+
+def test_a_short_arm_is_called_often_enough_for_a_sample_to_be_long() -> None:
+    assert calls_per_sample({"eager": [1e-5] * 3, "inductor": [5e-6] * 3}) == 100
+    assert calls_per_sample({"eager": [0.1], "inductor": [0.2]}) == 1
+
+
+def test_a_sample_of_several_calls_is_the_time_of_one() -> None:
+    samples, _ = take({"eager": lambda: time.sleep(0.002)}, rounds=2, calls=5)
+
+    assert all(0.002 <= value < 0.008 for value in samples["eager"])

@@ -94,3 +94,11 @@ def test_a_value_that_json_cannot_hold_is_a_defect_and_not_a_file(tmp_path: Path
     with pytest.raises(ValueError, match="JSON"):
         records.dump(tmp_path / "one.json", record(duration_s=float("nan")))
     assert not (tmp_path / "one.json").exists()
+
+
+def test_undisturbed_rounds_count_and_all_of_them_where_too_few_are() -> None:
+    values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+    assert ProcessSamples([], values).kept == values
+    assert ProcessSamples([], values, disturbed=[0, 1, 2, 5]).kept == [4.0, 5.0]
+    assert ProcessSamples([], values, disturbed=[0, 1, 2, 3, 5]).kept == values

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 from simulated_machine import pairs, world
 
-from cpulab.statistics import Interval, centre, placebo_between_processes, ratio_between_processes, ratio_interval
+from cpulab.statistics import (
+    Interval,
+    centre,
+    detectable,
+    is_bimodal,
+    is_resolved,
+    noise_floor,
+    outliers,
+    placebo_between_processes,
+    ratio_between_processes,
+    ratio_interval,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +30,7 @@ Samples = list[list[float]]
 
 @pytest.mark.parametrize("rounds", [4, 20])
 @pytest.mark.parametrize("processes", [2, 3, 5, 8])
-def test_the_interval_holds_the_true_ratio_in_95_of_100_simulated_machines(processes: int, rounds: int) -> None:
+def test_without_stopping_early_the_interval_is_a_little_too_careful(processes: int, rounds: int) -> None:
     generator = np.random.default_rng([processes, rounds])
     machines = 1000
     held = sum(
@@ -27,8 +38,8 @@ def test_the_interval_holds_the_true_ratio_in_95_of_100_simulated_machines(proce
         for _ in range(machines)
     )
 
-    # Four rounds leave bursts in the medians, which makes the interval a little too careful.
-    assert 0.93 <= held / machines <= (0.975 if rounds == 4 else 0.97)
+    # The quantile is that of 96.5 %: what stopping at a narrow interval costs is paid in advance.
+    assert 0.945 <= held / machines <= 0.985
 
 
 def test_arms_that_always_differ_by_the_same_factor_give_that_factor_exactly() -> None:
@@ -40,10 +51,10 @@ def test_arms_that_always_differ_by_the_same_factor_give_that_factor_exactly() -
 def test_the_interval_is_students_t_over_the_logarithms_of_the_processes() -> None:
     interval = ratio_interval([[1.0], [math.exp(0.2)]], [[1.0], [1.0]])
 
-    # Mean 0.1, standard error 0.1, and t of one degree of freedom at 97.5 % is 12.706.
+    # Mean 0.1, standard error 0.1, and t of one degree of freedom at 98.25 % is 18.171.
     assert interval.estimate == pytest.approx(math.exp(0.1))
-    assert math.log(interval.high) == pytest.approx(0.1 + 1.2706, abs=1e-4)
-    assert math.log(interval.low) == pytest.approx(0.1 - 1.2706, abs=1e-4)
+    assert math.log(interval.high) == pytest.approx(0.1 + 1.8171, abs=1e-4)
+    assert math.log(interval.low) == pytest.approx(0.1 - 1.8171, abs=1e-4)
 
 
 def test_less_confidence_gives_a_narrower_interval() -> None:
@@ -124,9 +135,7 @@ MACHINES: dict[str, Any] = {
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("number", [2, 4, 8])
-def test_the_interval_of_pairs_of_processes_holds_the_true_ratio_in_95_of_100_simulated_machines(
-    number: int, machine: str
-) -> None:
+def test_the_interval_of_pairs_of_processes_is_a_little_too_careful_too(number: int, machine: str) -> None:
     generator = np.random.default_rng(number)
     machines = 600
     held = sum(
@@ -135,7 +144,7 @@ def test_the_interval_of_pairs_of_processes_holds_the_true_ratio_in_95_of_100_si
     )
 
     # A drift that alternates between pairs widens the interval: too careful, and never too narrow.
-    assert 0.93 <= held / machines <= (1 if machine == "drifting" else 0.975)
+    assert 0.94 <= held / machines <= (1 if machine == "drifting" else 0.985)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -209,3 +218,65 @@ def test_pairs_of_processes_that_give_no_interval_are_refused(
 def test_a_placebo_takes_whole_blocks() -> None:
     with pytest.raises(ValueError, match="3 pairs of processes are not blocks of two"):
         placebo_between_processes([[1.0]] * 3, [[1.0]] * 3)
+
+
+def test_the_noise_floor_is_the_farther_end_of_the_placebos_interval() -> None:
+    assert noise_floor(Interval(1.0, 0.98, 1.05)) == pytest.approx(0.05)
+    assert noise_floor(Interval(1.0, 0.8, 1.05)) == pytest.approx(0.25)
+    assert noise_floor(Interval(1.0, 0.0, 1.0)) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("ratio", "placebo", "resolved"),
+    [
+        (Interval(1.1, 1.05, 1.15), Interval(1.0, 0.99, 1.01), True),
+        (Interval(0.9, 0.85, 0.95), Interval(1.0, 0.99, 1.01), True),
+        (Interval(1.1, 0.99, 1.2), Interval(1.0, 0.99, 1.01), False),
+        (Interval(1.1, 1.05, 1.15), Interval(1.0, 0.85, 1.01), False),
+    ],
+)
+def test_a_ratio_is_resolved_by_its_interval_and_beyond_the_noise(
+    ratio: Interval, placebo: Interval, resolved: bool
+) -> None:
+    assert is_resolved(ratio, placebo) is resolved
+
+
+def test_an_effect_of_the_detectable_size_is_resolved_in_four_of_five_runs() -> None:
+    generator = np.random.default_rng(3)
+    spread, processes = 0.01, 8
+    effects = [
+        detectable([[math.exp(x)] for x in generator.normal(0, spread, processes)], [[1.0]] * processes)
+        for _ in range(400)
+    ]
+    effect = float(np.median(effects))
+    found = sum(
+        not ratio_interval(
+            [[math.exp(x)] for x in generator.normal(math.log1p(effect), spread, processes)], [[1.0]] * processes
+        ).holds(1)
+        for _ in range(1000)
+    )
+
+    assert 0.72 <= found / 1000 <= 0.88
+
+
+def test_pairs_of_processes_have_a_detectable_effect_too() -> None:
+    arms = [[1.0], [1.02], [1.01]], [[1.0, 1.0], [1.0], [1.0]]
+
+    assert detectable(*arms, paired=False) == pytest.approx(detectable([[1.0], [1.02], [1.01]], [[1.0]] * 3))
+
+
+def test_a_sample_far_from_all_others_is_flagged_and_ordinary_scatter_is_not() -> None:
+    values = np.exp(np.random.default_rng(0).normal(0, 0.05, 60)).tolist()
+
+    assert outliers(values) == []
+    assert outliers([*values, 3.0, 0.2]) == [60, 61]
+    assert outliers([1.0, 1.0, 1.0, 1.0]) == []
+
+
+def test_two_modes_are_flagged_and_one_is_not() -> None:
+    generator = np.random.default_rng(0)
+    one, other = (np.exp(generator.normal(centre, 0.02, 30)).tolist() for centre in (0, 0.3))
+
+    assert not is_bimodal(one)
+    assert is_bimodal(one + other)
+    assert not is_bimodal([1.0, 2.0, 1.0])

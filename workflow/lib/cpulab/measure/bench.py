@@ -57,6 +57,7 @@ def measure(bench: Bench, sampling: Sampling, target: Mapping[str, str]) -> dict
         "compiled_is_right": is_right,
         "first_call_s": {"cold": processes[0]["first_call"], "warm": [one["first_call"] for one in processes[1:]]},
         "because": max(stretches, key=lambda stretch: stretch["disturbed"] * stretch["rounds"])["because"],
+        "harness_s_per_sample": max(process["harness_s_per_sample"] for process in processes),
         "steady": all(process["steady"] for process in processes),
         "bimodal": [arm for arm in ("eager", "inductor") if any(map(is_bimodal, kept(processes, arm)))],
     }

@@ -27,9 +27,8 @@ def stopped_by(
     that is, as long as the last ones.
 
     Looking at the interval again and again and stopping at the first narrow one favours intervals that are narrow by
-    chance. Simulated (tests/unit/simulated_machine.py; 40 rounds, to within 2 %): where processes differ by 1 %, 95 %
-    of the intervals hold the true ratio all the same; where they differ by 2 %, 94 % when the first look is at 5
-    processes and 92 % when it is at 3. Hence ``min_processes``, and a longer budget is no substitute for it.
+    chance. The quantile of the intervals pays for it in advance (`cpulab.statistics.SPENT`); what is left is the risk of
+    a first look at very few processes. Hence ``min_processes``, and a longer budget is no substitute for it.
     """
     if processes < sampling.min_processes:
         return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # The kernel's counters and the sentinel may take this share of the measured time: a stretch lasts accordingly.
-COST = 1 / 400
+COST = 1 / 800
 
 # A reading of the sentinel is the shortest of so many runs: one can be unlucky, a busy machine makes all of them slow.
 SENTINEL_RUNS = 3
