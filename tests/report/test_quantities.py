@@ -51,6 +51,7 @@ def test_a_quantity_has_three_digits_and_the_unit_that_fits(value: float, unit: 
         (802.1, 640.0, 990.0, "ms", "802 ms (640 to 990)"),
         (1.2, 0.4, None, "ratio", "1.2 (0.4 or more)"),
         (1.2, 0.4, math.inf, "ratio", "1.2 (0.4 or more)"),
+        (0.087, 0.002, 39854.6, "s", "87 ms (2 or more)"),
         (1.2, None, None, "ratio", "1.20"),
         (6658.96, 6606.46, 6711.87, "ms", "6659 ms (6606 to 6712)"),
         (66589.6, 66064.6, 67118.7, "ms", "66 590 ms (66 065 to 67 119)"),

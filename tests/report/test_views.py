@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from cpulab.records import Measurement, ProcessSamples, Record
+from cpulab.records import Record
 from cpulab.report import views
-
-if TYPE_CHECKING:
-    from pages import Results
 
 
 def claims(**states: int) -> list[dict[str, str]]:
@@ -43,91 +38,12 @@ def test_the_tally_counts_every_state_in_order_of_goodness() -> None:
     ]  # fmt: skip
 
 
-def shown(*measurements: Measurement, **observations: object) -> views.Shown:
+def shown(**observations: object) -> views.Shown:
     record = Record(
         "benchmark", "x", "default", "smoke", "ok", "0" * 64, ["cpulab"], "2026-03-01T10:00:00Z", 1.0,
-        observations, list(measurements),  # type: ignore[arg-type]
+        observations,  # type: ignore[arg-type]
     )  # fmt: skip
     return views.Shown("benchmark/x", record, "")
-
-
-def arm(name: str, *processes: list[float], unit: str = "s") -> Measurement:
-    return Measurement(name, unit, [ProcessSamples([9.0], values) for values in processes])
-
-
-def test_a_ratio_is_eager_over_inductor_and_leaves_warm_up_out() -> None:
-    bench = views.benchmark(
-        shown(
-            arm("eager", [2.0, 2.0], [2.0, 2.0]),
-            arm("inductor", [1.0, 1.0], [1.0, 1.0]),
-            arm("placebo", [2.2, 2.2], [2.2, 2.2]),
-        ),
-        2.36,
-    )
-    assert bench.ratio is not None
-    assert bench.placebo is not None
-    assert bench.ratio.value == pytest.approx(2.0)
-    assert bench.placebo.value == pytest.approx(1 / 1.1)
-    assert bench.ratio.published == 2.36
-    assert bench.figure is not None
-    assert bench.figure.count("<circle") == 12
-
-
-def test_one_process_gives_a_ratio_without_an_interval() -> None:
-    bench = views.benchmark(shown(arm("eager", [2.0]), arm("inductor", [1.0])), None)
-    assert bench.ratio is not None
-    assert (bench.ratio.value, bench.ratio.low, bench.ratio.high) == (2.0, None, None)
-    assert bench.arms[0].low is None
-
-
-def of_starts(*untuned: list[float], tuned: tuple[list[float], ...]) -> views.Tuning:
-    in_force = {"openmp_runtime": "libgomp.so.1", "malloc": "libc.so.6", "torch_threads": 2, "cpus": "0-1"}
-    rows = [{"process": place, **in_force, "memory_policy": "default"} for place in (1, 2)]
-    return views.tuning(
-        shown(arm("eager_untuned", *untuned), arm("eager_tuned", *tuned), arm("first_call_tuned", [3.0]), untuned=rows)
-    )
-
-
-def test_what_the_tuning_is_worth_is_untuned_over_tuned_pair_by_pair_beside_its_placebo() -> None:
-    found = of_starts([2.0, 9.0, 2.0], [4.0], tuned=([1.0, 1.0], [2.0]))
-    (eager,) = found.arms
-
-    assert (eager.ratio.value, eager.ratio.low, eager.ratio.high) == pytest.approx((2.0, 2.0, 2.0))
-    assert (eager.untuned.centre, eager.tuned.centre) == pytest.approx((8**0.5, 2**0.5))
-    assert eager.placebo is not None
-    assert eager.placebo.value == pytest.approx(1.0)
-    assert eager.placebo.high is not None
-    assert eager.placebo.high > 2
-    assert [one.name for one in found.ratios] == ["eager", "placebo of eager"]
-    assert [name for name, _, _ in found.others] == ["First call tuned"]
-    assert ("OpenMP runtime, untuned", ["libgomp.so.1"]) in found.untuned
-
-
-def test_one_pair_of_processes_gives_a_ratio_and_no_placebo() -> None:
-    (eager,) = of_starts([2.0], tuned=([1.0],)).arms
-
-    assert (eager.ratio.value, eager.ratio.low, eager.placebo) == (2.0, None, None)
-
-
-def test_ratios_of_processes_stand_in_the_figure_of_ratios() -> None:
-    figure = views.ratio_figure([of_starts([2.0], [4.0], tuned=([1.0], [2.0]))], {"benchmark/x": "A title"})
-
-    assert figure is not None
-    assert "A title, eager: 2.0" in figure
-    assert "placebo of eager" in figure
-
-
-def test_first_calls_with_a_cold_cache_are_told_apart_from_warm_ones() -> None:
-    one = shown(arm("first_call", [60.0], [18.0], [20.0]), first_call_caches=["cold", "warm", "warm"])
-    plain = [(name, median.replace("\N{NO-BREAK SPACE}", " ")) for name, median, _ in views.benchmark(one, None).others]
-    assert plain == [("First call, cold cache", "60.0 s"), ("First call, warm cache", "19.0 s")]
-
-
-def test_the_published_ratio_is_that_of_the_claim_which_rests_on_this_benchmark_alone(results: Results) -> None:
-    found = results.verdicts["claims"]
-    assert views.published_ratio("benchmark/mobilebert_as_published", found) == pytest.approx(2.359459)
-    assert views.published_ratio("benchmark/fused_pattern", found) == pytest.approx(6.0287, abs=1e-3)
-    assert views.published_ratio("benchmark/mobilebert_default", found) is None
 
 
 def test_a_link_belongs_to_the_line_of_its_number_and_text() -> None:

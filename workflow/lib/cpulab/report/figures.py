@@ -8,28 +8,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from cpulab.report.quantities import interval, scale, significant
+from cpulab.report.quantities import interval, quantity, scale, significant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 LOGARITHMIC_FROM = 6.0  # largest over smallest value from which an axis is logarithmic
 ROW, BAND, AXIS = 13, 22, 34  # heights in px: a process, an arm's heading, the axis
+LANE = 44  # height in px of a lane of the timeline, without its heading
+MOST_NUMBERS = 16  # that stand side by side on a phone
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: its samples a process in base units, and its centre with the interval."""
+    """One arm: its samples a process in base units, its centre with the interval, and the disturbed samples' places."""
 
     name: str
     processes: Sequence[Sequence[float]]
     centre: float
     low: float | None
     high: float | None
+    disturbed: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,34 @@ class Ratio:
     high: float | None
     published: float | None = None
     colour: int = 1
+
+
+@dataclass(frozen=True)
+class Span:
+    """A value of so many rounds from the round ``first``, and whether these were disturbed."""
+
+    first: int
+    rounds: int
+    value: float
+    disturbed: bool = False
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What is drawn over the rounds: an arm's samples in s, or without a ``colour`` a line."""
+
+    name: str
+    colour: int | None
+    spans: Sequence[Span]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Rounds that were disturbed, and the number by which a table tells why."""
+
+    first: int
+    rounds: int
+    number: str
 
 
 @dataclass(frozen=True)
@@ -74,7 +106,10 @@ def axis(values: Sequence[float]) -> Axis:
 
 
 def samples(identity: str, title: str, arms: Sequence[Arm], unit: str) -> Markup:
-    """Draw every sample as a dot, a line of dots a process, with the arm's centre and interval across its lines."""
+    """Draw every sample as a dot, a line of dots a process, with the arm's centre and interval across its lines.
+
+    Disturbed samples are crosses.
+    """
     # The samples set the axis: an interval from two processes may be wider than any axis, and is cut at its ends.
     horizontal = axis([value for arm in arms for process in arm.processes for value in process])
     body: list[str] = []
@@ -94,7 +129,10 @@ def samples(identity: str, title: str, arms: Sequence[Arm], unit: str) -> Markup
         for place, process in enumerate(arm.processes):
             y = inner + ROW * (place + 0.5)
             body.append(f'<line class="rail" x1="0%" x2="100%" y1="{y:g}" y2="{y:g}"/>')
-            body.extend(f'<circle cx="{_share(horizontal.place(value))}" cy="{y:g}" r="2.7"/>' for value in process)
+            crosses = set(arm.disturbed[place]) if arm.disturbed else set()
+            body.extend(
+                _sample(horizontal.place(value), y, disturbed=number in crosses) for number, value in enumerate(process)
+            )
         x = _share(horizontal.place(arm.centre))
         body.append(f'<line class="centre" x1="{x}" x2="{x}" y1="{inner - 2:g}" y2="{inner + height + 2:g}"/></g>')
         top = inner + height + 6
@@ -105,6 +143,98 @@ def samples(identity: str, title: str, arms: Sequence[Arm], unit: str) -> Markup
         for arm in arms
     )
     return _svg(identity, title, described, top + AXIS, body)
+
+
+def timeline(identity: str, title: str, lanes: Sequence[Lane], rounds: Sequence[int], marks: Sequence[Mark]) -> Markup:
+    """Draw lanes over all rounds in the order taken; ``rounds``: how many each process took, one after the other.
+
+    Each lane has a logarithmic axis of its own, from its fastest value at the bottom to its slowest, with a line at its
+    median. Processes are numbered above. Disturbed samples are crosses, and disturbed rounds a band through all lanes
+    with a triangle and its number above.
+    """
+    total = max(1, sum(rounds))
+
+    def place(number: float) -> float:
+        return 100 * number / total
+
+    top, bottom = 42.0, 42.0 + len(lanes) * (LANE + BAND)
+    body: list[str] = []
+    begins = [sum(rounds[:number]) for number in range(len(rounds))]
+    every = math.ceil(len(rounds) / MOST_NUMBERS)
+    for number, (begin, taken) in enumerate(zip(begins, rounds, strict=True)):
+        if number:
+            body.append(_upright("boundary", place(begin), 16, bottom))
+        if number % every == 0:
+            body.append(_text(place(begin + taken / 2), 11, str(number + 1), "tick", anchor="middle"))
+    labelled = -math.inf
+    for mark in marks:
+        left, right = place(mark.first), place(mark.first + mark.rounds)
+        middle = (left + right) / 2
+        body.append(
+            f'<rect class="disturbed" x="{_share(left)}" y="{top - 4:g}" width="{_share(right - left)}" '
+            f'height="{bottom - top + 4:g}"/>'
+            f'<svg class="sign" x="{_share(middle)}" y="{top - 6:g}" overflow="visible"><path d="M-4-5H4L0 2z"/></svg>'
+        )
+        if middle - labelled >= 100 / MOST_NUMBERS:
+            body.append(_text(middle, top - 14, mark.number, "sign", anchor="middle"))
+            labelled = middle
+    for lane in lanes:
+        body += _lane(lane, top, place)
+        top += LANE + BAND
+    told = f"{sum(rounds)} rounds of {len(rounds)} processes in the order taken"
+    body.append(f'<g class="axis"><line x1="0%" x2="100%" y1="{bottom:g}" y2="{bottom:g}"/>')
+    body.append(f"{_text(100, bottom + 16, told, 'unit', anchor='end')}</g>")
+    described = "; ".join(
+        [
+            told,
+            *(f"{lane.name}: {_reach(lane)}" for lane in lanes),
+            f"{sum(mark.rounds for mark in marks)} rounds marked as disturbed",
+        ]
+    )
+    return _svg(identity, title, described, bottom + 22, body)
+
+
+def _lane(lane: Lane, top: float, place: Callable[[float], float]) -> list[str]:
+    logarithms = [math.log(span.value) for span in lane.spans]
+    kind = "watched" if lane.colour is None else f"arm-{lane.colour}"
+    parts = [f'<g class="{kind}">', _text(0, top + 15, lane.name, "name")]
+    parts.append(_text(100, top + 15, _reach(lane), "unit", anchor="end"))
+    most = max(logarithms)
+    span_of_all = most - min(logarithms)
+
+    def height(logarithm: float) -> float:
+        share = (most - logarithm) / span_of_all if span_of_all else 0.5
+        return round(top + BAND + 3 + (LANE - 6) * share, 1)
+
+    level = height(median(logarithms))
+    parts.append(f'<line class="rail" x1="0%" x2="100%" y1="{level:g}" y2="{level:g}"/>')
+    before: Span | None = None
+    for span in lane.spans:
+        y = height(math.log(span.value))
+        if lane.colour is not None:
+            parts.append(_sample(place(span.first + span.rounds / 2), y, disturbed=span.disturbed))
+            continue
+        left, right = place(span.first), place(span.first + span.rounds)
+        parts.append(f'<line x1="{_share(left)}" x2="{_share(right)}" y1="{y:g}" y2="{y:g}"/>')
+        if before is not None and before.first + before.rounds == span.first:
+            parts.append(_upright("step", left, height(math.log(before.value)), y))
+        before = span
+    return [*parts, "</g>"]
+
+
+def _reach(lane: Lane) -> str:
+    values = [span.value for span in lane.spans]
+    return f"{quantity(min(values), 's')} to {quantity(max(values), 's')}"
+
+
+def _upright(kind: str, x: float, start: float, end: float) -> str:
+    return f'<line class="{kind}" x1="{_share(x)}" x2="{_share(x)}" y1="{start:g}" y2="{end:g}"/>'
+
+
+def _sample(x: float, y: float, *, disturbed: bool) -> str:
+    if disturbed:
+        return f'<svg class="cross" x="{_share(x)}" y="{y:g}" overflow="visible"><path d="M-3-3 3 3M3-3-3 3"/></svg>'
+    return f'<circle cx="{_share(x)}" cy="{y:g}" r="2.7"/>'
 
 
 def ratios(identity: str, title: str, groups: Sequence[tuple[str, Sequence[Ratio]]], unity: str) -> Markup:

@@ -14,11 +14,14 @@ GROUP = "\N{NARROW NO-BREAK SPACE}"
 # Base unit -> the units it is shown in, largest first, each with its size in base units.
 SCALES = {
     "s": (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)),
+    "Hz": (("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0)),
     "byte": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
-}
     "byte/s": (("GB/s", 1e9), ("MB/s", 1e6)),
     "flop": (("Gflop", 1e9), ("Mflop", 1e6), ("flop", 1.0)),
     "flop/s": (("Tflop/s", 1e12), ("Gflop/s", 1e9), ("Mflop/s", 1e6)),
+}
+# An upper end this many times the value says no more than that it is not known.
+UNKNOWN = 100.0
 # Units that are a word or nothing at all beside the number.
 BARE = frozenset({None, "", "count", "ratio"})
 
@@ -68,7 +71,7 @@ def interval(value: float, low: float | None, high: float | None, unit: str | No
     if low is None:
         return quantity(value, unit)
     name, size = scale(value, unit)
-    if high is None or not math.isfinite(high):  # two processes can leave the upper end unknown
+    if high is None or high > UNKNOWN * abs(value):  # two processes can leave the upper end unknown
         decimals = known_decimals(value / size, (value - low) / size)
         inner = f"{fixed(low / size, decimals)} or more"
     else:

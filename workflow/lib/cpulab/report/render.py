@@ -14,7 +14,7 @@ from cpulab.config import known_presets, load_preset
 from cpulab.files import write_whole
 from cpulab.paths import PROJECT
 from cpulab.records import digest, load_all, load_data
-from cpulab.report import explained, figures, machine, quantities, views, walk
+from cpulab.report import explained, figures, machine, measuring, quantities, roofline, views, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +36,7 @@ EXHIBITS = (
     ("environment", "Tuned environment"),
     ("benchmark", "Benchmark"),
     ("profile", "Profile"),
+    ("roofline", "Roofs and reasons"),
 )
 LADDER_CASES = (
     "debug/program_scalar", "debug/program_vectorized", "debug/compile_error_scalar", "debug/compile_error_vectorized",
@@ -108,8 +109,8 @@ def render(
         return shown.get(name) or views.Shown(name, None, "")
 
     claims = verdicts["claims"]
-    benchmarks = [views.benchmark(case(name), views.published_ratio(name, claims)) for name in BENCHMARKS]
-    tunings = [views.tuning(case(name)) for name in TUNINGS]
+    benchmarks = [measuring.benchmark(case(name), measuring.published_ratio(name, claims)) for name in BENCHMARKS]
+    tunings = [measuring.tuning(case(name)) for name in TUNINGS]
     page = _jinja().get_template("report.html.j2")
     return page.render(
         verdicts=verdicts,
@@ -133,11 +134,14 @@ def render(
         benchmarks=benchmarks,
         tunings=tunings,
         benchmark_titles=BENCHMARKS | TUNINGS,
-        ratio_figure=views.ratio_figure([*benchmarks, *tunings], BENCHMARKS | TUNINGS),
+        ratio_figure=measuring.ratio_figure([*benchmarks, *tunings], BENCHMARKS | TUNINGS),
         counts=views.call_counts(
             next((claim["published"]["counts"] for claim in claims if "counts" in claim["published"]), {}),
             case("profile/eager_as_published"),
             case("profile/eager_default"),
+        ),
+        reasons_figure=roofline.figure(
+            roofline.pattern(case("roofline/pattern")), roofline.linear(case("roofline/linear"))
         ),
         citation=_citation(verdicts, environment, records),
         published_versions=_versions(verdicts),
@@ -168,6 +172,10 @@ def _jinja() -> jinja2.Environment:
         label=views.label,
         measured=views.measured,
         by_self_time=views.by_self_time,
+        roofline_machine=roofline.machine,
+        roofline_pattern=roofline.pattern,
+        roofline_linear=roofline.linear,
+        roofline_sampling=roofline.sampling,
         kernel_lines=views.kernel_lines,
         walk=walk.walk,
     )

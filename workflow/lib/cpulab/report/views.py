@@ -1,35 +1,24 @@
-"""From verdicts and records to what the page shows: the outcome, findings and their evidence, ratios, op tables."""
+"""From verdicts and records to what the page shows: the outcome, findings and their evidence, op tables."""
 
 from __future__ import annotations
 
 import re
-import statistics
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpulab.report import figures
-from cpulab.report.quantities import interval, quantity
-from cpulab.statistics import centre, placebo_between_processes, ratio_between_processes, ratio_interval
+from cpulab.report.quantities import interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from markupsafe import Markup
 
-    from cpulab.records import Artifact, Measurement, Record
-    from cpulab.statistics import Interval
+    from cpulab.records import Artifact, Record
 
 LOG_LINES = 30
-ARMS = ("eager", "inductor", "placebo")
-UNTUNED = {
-    "openmp_runtime": "OpenMP runtime, untuned",
-    "malloc": "malloc, untuned",
-    "torch_threads": "Threads, untuned",
-    "cpus": "CPUs of each thread, untuned",
-    "memory_policy": "Memory policy, untuned",
-}
 RECORD_NAME = re.compile(r"[a-z0-9_]+/[a-z0-9_]+")
 
 
@@ -90,49 +79,6 @@ class Link:
 
     name: str
     target: str | None
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """A benchmark: its arms, the ratio with its interval, that of the placebo, and the figure of all samples."""
-
-    shown: Shown
-    arms: list[figures.Arm]
-    ratio: figures.Ratio | None
-    placebo: figures.Ratio | None
-    figure: Markup | None
-    others: list[tuple[str, str, str]]
-
-    @property
-    def ratios(self) -> list[figures.Ratio]:
-        """Those that there are."""
-        return [one for one in (self.ratio, self.placebo) if one is not None]
-
-
-@dataclass(frozen=True)
-class Worth:
-    """What the tuned environment is worth to one arm: its times without and with it, their ratio and its placebo."""
-
-    name: str
-    untuned: figures.Arm
-    tuned: figures.Arm
-    ratio: figures.Ratio
-    placebo: figures.Ratio | None
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """A benchmark of processes started untuned and tuned: the arms, and what was in force in the untuned ones."""
-
-    shown: Shown
-    arms: list[Worth]
-    untuned: list[tuple[str, list[Any]]]
-    others: list[tuple[str, str, str]]
-
-    @property
-    def ratios(self) -> list[figures.Ratio]:
-        """Those of the arms, then their placebos."""
-        return [one.ratio for one in self.arms] + [one.placebo for one in self.arms if one.placebo is not None]
 
 
 @dataclass(frozen=True)
@@ -222,7 +168,7 @@ def outcome(claims: Sequence[Mapping[str, Any]]) -> str:
         head = f"All {total} of the tutorial's findings hold on this machine"
     if not rest:
         return f"{head}."
-    return f"{head}; {_series(rest)}."
+    return f"{head}; {series(rest)}."
 
 
 def sections(claims: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -261,51 +207,6 @@ def measured(verdict: Mapping[str, Any], unit: str | None) -> str:
     if isinstance(value, (int, float)):
         return interval(value, verdict["low"], verdict["high"], unit)
     return str(value)
-
-
-def benchmark(shown: Shown, published: float | None) -> Benchmark:
-    """Return a benchmark's arms and ratios; ``published``: the tutorial's ratio eager / inductor."""
-    record = shown.record
-    taken = {name: one for name in ARMS if record and (one := record.measurement(name)) and _values(one)}
-    arms = [_arm(measurement) for measurement in taken.values()]
-    identity = shown.name.replace("/", "-")
-    figure = figures.samples(identity, f"Every sample of {shown.name}", arms, "s") if arms else None
-    ratio = placebo = None
-    if "eager" in taken and "inductor" in taken:
-        ratio = _ratio("eager / inductor", taken["eager"], taken["inductor"], published)
-    if "eager" in taken and "placebo" in taken:
-        placebo = replace(_ratio("placebo", taken["eager"], taken["placebo"], None), colour=2)
-    return Benchmark(shown, arms, ratio, placebo, figure, _others(shown, ARMS))
-
-
-def tuning(shown: Shown) -> Tuning:
-    """Return what the tuned environment is worth to each arm of a benchmark of both start kinds."""
-    record = shown.record
-    arms, names = [], []
-    for colour, arm in enumerate(("eager", "inductor")):
-        names += [f"{arm}_untuned", f"{arm}_tuned"]
-        untuned, tuned = (record.measurement(name) if record else None for name in names[-2:])
-        if untuned and tuned and _values(untuned) and _values(tuned):
-            ratio = _ratio(arm, untuned, tuned, None, ratio_between_processes)
-            try:
-                noise = placebo_between_processes(_samples(untuned), _samples(tuned))
-                placebo = figures.Ratio(f"placebo of {arm}", *noise, colour=2)
-            except ValueError:  # one pair, or half a block
-                placebo = None
-            arms.append(Worth(arm, _arm(untuned), _arm(tuned), replace(ratio, colour=colour), placebo))
-    rows = shown.seen.get("untuned") or []
-    in_force = [(words, list(dict.fromkeys(row[column] for row in rows))) for column, words in UNTUNED.items()]
-    return Tuning(shown, arms, in_force, _others(shown, names))
-
-
-def published_ratio(name: str, claims: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the ratio that the tutorial publishes of the benchmark ``name``, from the claim that rests on it alone."""
-    for claim in claims:
-        value = claim["published"]["value"]
-        rests = [one for one in claim["evidence"] if RECORD_NAME.fullmatch(one)]
-        if claim["published"]["unit"] == "ratio" and rests == [name] and isinstance(value, (int, float)):
-            return float(value)
-    return None
 
 
 def by_self_time(ops: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -363,12 +264,6 @@ def minifier_figure(shown: Shown) -> Markup | None:
     return figures.steps("minifier-steps", "Nodes of the graph, step by step", rows)
 
 
-def ratio_figure(benchmarks: Iterable[Benchmark | Tuning], titles: Mapping[str, str]) -> Markup | None:
-    """Draw the ratios of every benchmark, and their placebos', on one axis."""
-    shown = [(titles[one.shown.name], one.ratios) for one in benchmarks if one.ratios]
-    return figures.ratios("ratios", "Ratios of times", shown, "same speed") if shown else None
-
-
 def call_counts(published: Mapping[str, int], here: Shown, today: Shown) -> list[Count]:
     """Return the calls of each operation whose count is published, here in both variants."""
     counted = [{op["name"]: op["calls"] for op in one.seen.get("ops") or []} for one in (here, today)]
@@ -395,70 +290,10 @@ def label(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _series(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _values(measurement: Measurement) -> list[float]:
-    return [value for process in measurement.processes for value in process.values]
-
-
-def _samples(measurement: Measurement) -> list[list[float]]:
-    return [process.values for process in measurement.processes]
-
-
-def _arm(measurement: Measurement) -> figures.Arm:
-    samples = _samples(measurement)
-    try:
-        middle = centre(samples)
-    except ValueError:  # one process: a middle, but no interval
-        return figures.Arm(measurement.name, samples, statistics.median(_values(measurement)), None, None)
-    return figures.Arm(measurement.name, samples, middle.estimate, middle.low, middle.high)
-
-
-def _ratio(
-    name: str,
-    numerator: Measurement,
-    denominator: Measurement,
-    published: float | None,
-    statistic: Callable[..., Interval] = ratio_interval,
-) -> figures.Ratio:
-    try:
-        ratio = statistic(_samples(numerator), _samples(denominator))
-    except ValueError:
-        value = statistics.median(_values(numerator)) / statistics.median(_values(denominator))
-        return figures.Ratio(name, value, None, None, published)
-    return figures.Ratio(name, ratio.estimate, ratio.low, ratio.high, published)
-
-
-def _others(shown: Shown, arms: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return what was measured besides the arms: its name, its median and its range, for a reader."""
-    return [
-        (label(name), *_range(values, one.unit))
-        for one in (shown.record.measurements if shown.record else [])
-        if one.name not in arms
-        for name, values in _groups(one, shown.seen).items()
-        if values
-    ]
-
-
-def _groups(measurement: Measurement, seen: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Return the values of a measurement by what they are of: first calls with a cold cache apart from warm ones."""
-    caches = seen.get(f"{measurement.name}_caches") or []
-    if len(caches) != len(measurement.processes):
-        return {measurement.name: _values(measurement)}
-    groups: dict[str, list[float]] = {}
-    for cache, process in zip(caches, measurement.processes, strict=True):
-        groups.setdefault(f"{measurement.name}, {cache} cache", []).extend(process.values)
-    return groups
-
-
-def _range(values: Sequence[float], unit: str) -> tuple[str, str]:
-    """Return the median of values and their range, for a reader."""
-    median = quantity(statistics.median(values), unit)
-    if len(values) == 1:
-        return median, "1 value"
-    return median, f"{quantity(min(values), unit)} to {quantity(max(values), unit)}, {len(values)} values"
+def series(parts: Sequence[object]) -> str:
+    """Return a series in words: 1, 2 and 3."""
+    words = [str(part) for part in parts]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _log_tail(record: Record | None, results: Path) -> str:
