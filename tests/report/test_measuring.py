@@ -244,6 +244,12 @@ def test_rounds_of_both_start_kinds_stand_in_the_order_their_processes_ran() -> 
     assert places == {"eager tuned": [6.25, 18.75, 81.25, 93.75], "eager untuned": [31.25, 43.75, 56.25, 68.75]}
 
 
+def test_a_process_without_a_sample_breaks_nothing() -> None:
+    bench = measuring.benchmark(shown(arm("eager", [2.0, 2.0], []), arm("inductor", [1.0], [])), None)
+    assert bench.ratio is not None
+    assert (bench.ratio.value, bench.ratio.low) == (2.0, None)
+
+
 def test_a_record_from_before_the_watch_shows_what_it_has() -> None:
     bench = measuring.benchmark(shown(arm("eager", [2.0, 2.0], [2.0, 2.0]), arm("inductor", [1.0], [1.0])), None)
     assert bench.sampling.timeline is None

@@ -375,7 +375,7 @@ def _arm_row(shown: Shown, one: Measurement, calls: Mapping[str, tuple[float, in
 
 
 def _outliers(kept: Sequence[Sequence[float]]) -> str:
-    return str(sum(len(outliers(process)) for process in kept))
+    return str(sum(len(outliers(process)) for process in kept if process))
 
 
 def _modes(kept: Sequence[Sequence[float]]) -> str:
