@@ -239,6 +239,7 @@ def test_rounds_of_both_start_kinds_stand_in_the_order_their_processes_ran() -> 
     )
     figure = measuring.tuning(one).sampling.timeline
     assert figure is not None
+    assert list(dict.fromkeys(re.findall(r'<g class="arm-(\d)', figure))) == ["0"]
     lanes = dict(re.findall(r'<g class="arm-\d"><text[^>]*>(\w+ \w+)<(.*?)</g>', figure))
     places = {name: [float(x) for x in re.findall(r'<circle cx="([\d.]+)%"', body)] for name, body in lanes.items()}
     assert places == {"eager tuned": [6.25, 18.75, 81.25, 93.75], "eager untuned": [31.25, 43.75, 56.25, 68.75]}

@@ -418,11 +418,10 @@ def _harness(shown: Shown, rows: Sequence[ArmRow]) -> str | None:
     if cost is None or not rows:
         return None
     fastest = min((row.arm for row in rows), key=lambda one: one.centre)
+    name = fastest.name.replace("_", " ")
     calls = min(shown.seen.get("calls_per_sample") or [1])
     share = quantity(100 * cost / (calls * fastest.centre), "%", 2)
-    return (
-        f"{quantity(cost, 's', 2)} a sample with the sentinel, {share} of a sample of the fastest arm, {fastest.name}"
-    )
+    return f"{quantity(cost, 's', 2)} a sample with the sentinel, {share} of a sample of the fastest arm, {name}"
 
 
 def _watch(rows: Sequence[Mapping[str, Any]]) -> Watch:
@@ -460,11 +459,11 @@ def _timeline(shown: Shown, processes: Sequence[Process], watched: Sequence[Mapp
     """Draw all rounds in the order they were taken: a lane an arm and one of the sentinel."""
     rounds = [max((len(one.values) for one in process.values()), default=0) for process in processes]
     starts = [sum(rounds[:place]) for place in range(len(rounds))]
-    names = list(dict.fromkeys(name for process in processes for name in process))
+    names = sorted({name for process in processes for name in process}, key=lambda name: (_colour(name), name))
     lanes = [
         figures.Lane(
             name.replace("_", " "),
-            colour,
+            _colour(name),
             [
                 figures.Span(start + number, 1, value, number in process[name].disturbed)
                 for start, process in zip(starts, processes, strict=True)
@@ -472,7 +471,7 @@ def _timeline(shown: Shown, processes: Sequence[Process], watched: Sequence[Mapp
                 for number, value in enumerate(process[name].values)
             ],
         )
-        for colour, name in enumerate(names)
+        for name in names
     ]
     sentinel = [
         figures.Span(starts[row["process"]] + row["first_round"], row["rounds"], row["sentinel_s"], row["disturbed"])
@@ -484,6 +483,11 @@ def _timeline(shown: Shown, processes: Sequence[Process], watched: Sequence[Mapp
     marks = [(starts[row["process"]] + row["first_round"], row["rounds"]) for row in watched if row["disturbed"]]
     title = f"Every round of {shown.name}"
     return figures.timeline(f"{_identity(shown)}-rounds", title, lanes, rounds, _joined(marks))
+
+
+def _colour(name: str) -> int:
+    """Return the number of an arm's colour, whatever the start kind."""
+    return ARMS.index(name.split("_", maxsplit=1)[0])
 
 
 def _joined(marks: Sequence[tuple[int, int]]) -> list[figures.Mark]:
