@@ -28,6 +28,13 @@ def test_a_kernel_knows_the_name_it_has_in_a_profile() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["compiled_as_published", "compiled_default", "many_ops"])
+def test_a_kernel_knows_the_line_of_its_definition(name: str) -> None:
+    lines = (DATA / f"{name}_output_code.py.txt").read_text().splitlines()
+    for kernel in recorded(name):
+        assert lines[kernel.line - 1].startswith(f"{kernel.name} = async_compile.cpp")
+
+
 def test_the_published_pattern_is_found_by_its_ops_although_the_name_tells_others() -> None:
     found = [kernel for kernel in recorded("compiled_as_published") if kernel.ops == PATTERN]
     assert [(kernel.name, kernel.shape) for kernel in found] == [
@@ -64,8 +71,8 @@ def test_a_small_kernel_is_neither_vectorized_nor_parallel() -> None:
 
 def test_one_loop_nest_without_vectors_makes_the_kernel_not_vectorized() -> None:
     nests = [kernels.Nest(parallel=True, vectorized=True), kernels.Nest(parallel=True)]
-    assert not kernels.Kernel("mixed", None, in_place=False, dtype="float32", nests=nests).vectorized
-    assert kernels.Kernel("vectors", None, in_place=False, dtype="float32", nests=nests[:1]).vectorized
+    assert not kernels.Kernel("mixed", 1, None, in_place=False, dtype="float32", nests=nests).vectorized
+    assert kernels.Kernel("vectors", 1, None, in_place=False, dtype="float32", nests=nests[:1]).vectorized
 
 
 def test_what_is_computed_outside_any_loop_is_a_nest_without_extents() -> None:

@@ -15,8 +15,12 @@ DATA = Path(__file__).parents[1] / "data" / "profile"
 COMPILED = ["compiled_as_published", "compiled_default"]
 
 
+def steps(case: str) -> list[dict]:
+    return json.loads((DATA / f"{case}_answer.json").read_text())["steps"]
+
+
 def ops(case: str) -> list[dict]:
-    return json.loads((DATA / f"{case}_answer.json").read_text())["steps"][0]["ops"]
+    return steps(case)[0]["ops"]
 
 
 def generated(case: str) -> list[kernels.Kernel]:
@@ -35,9 +39,8 @@ def test_fused_kernels_keep_the_calls_and_time_of_their_rows() -> None:
     fused = optable.fused_kernels(ops("compiled_as_published"), generated("compiled_as_published"))
     rows = {row["name"]: row for row in ops("compiled_as_published")}
     assert sum(row["calls"] for row in fused) == 29
-    assert all(
-        (row["calls"], row["total_s"]) == (rows[row["name"]]["calls"], rows[row["name"]]["total_s"]) for row in fused
-    )
+    for row in fused:
+        assert {key: row[key] for key in rows[row["name"]]} == rows[row["name"]]
 
 
 def test_a_fused_kernel_that_was_not_generated_has_none() -> None:
@@ -61,8 +64,45 @@ def test_the_step_with_the_median_total_speaks_for_the_run(totals: list[float], 
     assert optable.median_step([{"step_total_s": total} for total in totals])["step_total_s"] == chosen
 
 
-def test_the_csv_holds_every_row_and_column() -> None:
-    rows = list(csv.DictReader(io.StringIO(optable.to_csv(ops("eager_as_published")))))
-    assert [row["name"] for row in rows] == [op["name"] for op in ops("eager_as_published")]
-    assert [float(row["self_s"]) for row in rows] == [op["self_s"] for op in ops("eager_as_published")]
-    assert set(rows[0]) == set(optable.COLUMNS)
+def test_every_profiled_step_is_kept_whole() -> None:
+    rows = optable.every_step(steps("eager_as_published"))
+    assert len({row["step"] for row in rows}) == 2
+    for step in steps("eager_as_published"):
+        of_step = [
+            {key: value for key, value in row.items() if key != "step"} for row in rows if row["step"] == step["step"]
+        ]
+        assert of_step == step["ops"]
+
+
+@pytest.mark.parametrize("case", [*COMPILED, "eager_as_published"])
+def test_what_no_operation_accounts_for_is_the_wall_time_less_their_self_times(case: str) -> None:
+    for step, account in zip(steps(case), optable.accounts(steps(case)), strict=True):
+        own = next(op for op in step["ops"] if op["name"] == optable.STEP)
+        assert account["step"] == step["step"]
+        assert account["wall_s"] == own["total_s"] == pytest.approx(step["step_total_s"])
+        assert account["accounted_s"] + account["unaccounted_s"] == pytest.approx(account["wall_s"])
+        # Nothing ran beside the step's own thread, so that it is the step's own self time.
+        assert account["unaccounted_s"] == pytest.approx(own["self_s"], abs=1e-8)
+
+
+def test_operations_that_ran_side_by_side_account_for_more_than_the_step_took() -> None:
+    parallel = [
+        {"name": optable.STEP, "self_s": 0.5, "total_s": 2.0},
+        {"name": "aten::mm", "self_s": 3.0, "total_s": 3.0},
+    ]
+    (account,) = optable.accounts([{"step": 5, "ops": parallel}])
+    assert account == {"step": 5, "wall_s": 2.0, "accounted_s": 3.0, "unaccounted_s": -1.0}
+
+
+def test_the_csv_holds_every_row_of_every_step_and_a_line_for_the_time_nobody_accounts_for() -> None:
+    profiled = steps("eager_as_published")
+    rows = list(csv.DictReader(io.StringIO(optable.to_csv(profiled))))
+    assert tuple(rows[0]) == optable.COLUMNS
+    for step, account in zip(profiled, optable.accounts(profiled), strict=True):
+        own = [row for row in rows if row["step"] == str(step["step"])]
+        assert [row["name"] for row in own if row["kind"] != "unaccounted"] == [op["name"] for op in step["ops"]]
+        assert [float(row["self_s"]) for row in own[:-1]] == [op["self_s"] for op in step["ops"]]
+        assert (own[-1]["kind"], float(own[-1]["self_s"])) == ("unaccounted", account["unaccounted_s"])
+        assert [float(row["total_s"]) for row in own if row["kind"] == "step"] == [account["wall_s"]]
+        added = sum(float(row["self_s"]) for row in own if row["kind"] != "step")
+        assert added == pytest.approx(account["wall_s"])

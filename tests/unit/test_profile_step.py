@@ -73,7 +73,8 @@ def _write_trace(path: Path, ops: list[Answer]) -> None:
     if recorded.exists() and any(op["name"] == "mkl::_mkl_linear" for op in ops):
         shutil.copy(recorded, path)
         return
-    events = [{"ph": "X", "name": op["name"], "ts": 0, "dur": 1} for op in ops for _ in range(op["calls"])]
+    whole = {"ph": "X", "ts": 0, "dur": 1, "pid": 1, "tid": 1}
+    events = [{**whole, "name": op["name"]} for op in ops for _ in range(op["calls"])]
     path.write_text(json.dumps({"traceEvents": events}))
 
 
@@ -122,6 +123,7 @@ def test_a_compiled_profile_says_which_kernels_ran_and_what_is_not_fused(profile
     assert record.error is None
     assert len(seen["kernels"]) == len(seen["fused_kernels"]) == 8
     assert seen["unmapped_kernels"] == []
+    assert {kernel["file"] for kernel in seen["kernels"]} == {"output_code.py"}
     assert seen["elementwise_ops_left"] == []
     assert seen["elementwise_calls_left"] == [
         {"name": "aten::copy_", "inside": "aten::addmm", "kind": "copy", "calls": 32}
@@ -137,9 +139,35 @@ def test_a_kernel_of_the_profile_that_was_not_generated_is_named(profiled: Profi
     assert record.observations["unmapped_kernels"] == ["graph_0_cpp_fused_relu_view_4"]
 
 
+def test_the_line_of_a_kernel_is_that_of_the_code_which_is_kept(profiled: Profiled, tmp_path: Path) -> None:
+    record, _ = profiled("compiled_as_published")
+    lines = (tmp_path / "profile/compiled_as_published/output_code.py").read_text().splitlines()
+    for kernel in record.observations["kernels"]:
+        assert lines[kernel["line"] - 1].startswith(f"{kernel['name']} = ")
+
+
+@pytest.mark.parametrize("case", ["compiled_as_published", "compiled_default"])
+def test_every_fused_kernel_has_the_operators_that_it_takes_the_place_of(profiled: Profiled, case: str) -> None:
+    seen = profiled(case)[0].observations
+    rows = seen["kernel_origins"]
+    assert {row["name"] for row in seen["fused_kernels"]} <= {row["kernel"] for row in rows}
+    eager = {op["name"]: op["calls"] for op in profiled("eager_as_published")[0].observations["ops"]}
+    fused = [row for row in rows if row["kernel"].startswith("graph_")]
+    # No input's operators are among them: each of eager's is in one kernel alone.
+    for name in ("aten::add", "aten::relu"):
+        assert sum(row["nodes"] for row in fused if row["name"] == name) == eager[name]
+
+
+def test_a_packed_linear_takes_the_place_of_addmm(profiled: Profiled) -> None:
+    rows = profiled("compiled_as_published")[0].observations["kernel_origins"]
+    packed = [(row["name"], row["nodes"]) for row in rows if row["kernel"] == "mkl::_mkl_linear"]
+    assert packed == [("aten::addmm", 32)]
+
+
 def test_an_elementwise_op_that_is_still_dispatched_is_named(profiled: Profiled) -> None:
     def add(answer: Answer, scratch: Path) -> None:
-        answer["steps"][0]["elementwise"].append({"name": "aten::mul", "inside": None, "kind": "pointwise", "calls": 1})
+        for step in answer["steps"]:
+            step["elementwise"].append({"name": "aten::mul", "inside": None, "kind": "pointwise", "calls": 1})
 
     record, _ = profiled("compiled_as_published", add)
     assert record.observations["elementwise_ops_left"] == ["aten::mul"]
@@ -156,7 +184,7 @@ def test_the_published_schedule_is_observed_with_its_steps(profiled: Profiled) -
     assert (seen["published_schedule_asked"], seen["published_schedule_traces"]) == (5, 3)
     assert seen["published_schedule_steps"] == [21, 32, 43]
     assert seen["published_schedule_traces_valid"] is True
-    assert seen["traces_exported"] == 1
+    assert seen["traces_exported"] == 2
 
 
 def test_the_table_of_the_median_step_is_recorded_whole(profiled: Profiled) -> None:
@@ -170,6 +198,8 @@ def test_the_table_of_the_median_step_is_recorded_whole(profiled: Profiled) -> N
 
     seen = profiled("compiled_as_published", three)[0].observations
     assert seen["ops"] == answer["steps"][0]["ops"]
+    assert [row["step"] for row in seen["op_steps"]] == [8] + [5] * len(seen["ops"]) + [8]
+    assert [row["step"] for row in seen["step_accounts"]] == [8, 5, 8]
     assert (seen["profiled_step"], seen["step_total_s"]) == (5, answer["steps"][0]["step_total_s"])
     assert seen["step_totals_s"] == [99.0, answer["steps"][0]["step_total_s"], 0.0]
 
@@ -179,6 +209,7 @@ def test_traces_tables_and_code_are_kept(profiled: Profiled, tmp_path: Path) -> 
     assert {(one.kind, one.path) for one in record.artifacts} == {
         ("output_code", "profile/compiled_as_published/output_code.py"),
         ("trace", "profile/compiled_as_published/traces/trace_5.json.gz"),
+        ("trace", "profile/compiled_as_published/traces/trace_8.json.gz"),
         ("op_table", "profile/compiled_as_published/ops.csv"),
     }
     assert all((tmp_path / one.path).stat().st_size == one.bytes > 0 for one in record.artifacts)
@@ -244,3 +275,33 @@ print(json.dumps(seen))
         packed = tmp_path / f"{step['trace']}.gz"
         traces.pack(tmp_path / step["trace"], packed)
         assert traces.missing_calls(step["ops"], traces.calls(packed)) == []
+
+
+@pytest.mark.torch
+def test_a_kernel_is_known_by_the_operators_that_it_computes_and_not_by_those_of_its_inputs(
+    environment: Path, tmp_path: Path
+) -> None:
+    script = """
+import json, torch
+from cpulab.profile.origins import Origins
+origins = Origins()
+def program(x, weight):
+    product = torch.relu(x).neg() @ weight
+    return torch.tanh(product) * 2 + product
+with torch.no_grad(), origins.recorded():
+    torch.compile(program)(torch.randn(64, 64), torch.randn(64, 64))
+print(json.dumps(sorted((row["kernel"], row["name"], row["nodes"]) for row in origins.rows)))
+"""
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    completed = run_measured(
+        load_environment(environment), ["python", "-c", script], variables=variables, cwd=tmp_path, timeout_s=300
+    )
+    assert completed.returncode == 0, completed.stderr
+    found: dict[str, dict[str, int]] = {}
+    for kernel, name, nodes in json.loads(completed.stdout):
+        found.setdefault(kernel, {})[name] = nodes
+    assert sorted(found.values(), key=len) == [
+        {"aten::mm": 1}, {"aten::relu": 1, "aten::neg": 1}, {"aten::tanh": 1, "aten::mul": 1, "aten::add": 1},
+    ]  # fmt: skip
+    assert found["aten::mm"] == {"aten::mm": 1}
+    assert all(kernel.startswith("graph_0_cpp_fused_") for kernel in found if kernel != "aten::mm")

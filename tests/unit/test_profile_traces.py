@@ -82,10 +82,39 @@ def test_json_without_events_is_refused(tmp_path: Path, trace: object) -> None:
     [
         ({"name": "aten::add"}, "without phase or name"),
         ({"ph": "X", "ts": 1, "dur": 1}, "without phase or name"),
-        ({"ph": "X", "name": "aten::add", "ts": 1}, "without start or duration"),
+        ({"ph": "X", "name": "aten::add", "dur": 1, "pid": 1, "tid": 1}, "without a time"),
+        ({"ph": "X", "name": "aten::add", "ts": float("nan"), "dur": 1, "pid": 1, "tid": 1}, "without a time"),
+        ({"ph": "i", "name": "Record Window End"}, "without a time"),
+        ({"ph": "X", "name": "aten::add", "ts": 1, "pid": 1, "tid": 1}, "without duration"),
+        ({"ph": "X", "name": "aten::add", "ts": 1, "dur": -1, "pid": 1, "tid": 1}, "without duration"),
+        ({"ph": "X", "name": "aten::add", "ts": 1, "dur": 1, "tid": 1}, "of no process or thread"),
+        ({"ph": "X", "name": "aten::add", "ts": 1, "dur": 1, "pid": 1, "tid": None}, "of no process or thread"),
         ("aten::add", "without phase or name"),
     ],
 )
 def test_an_event_that_is_not_well_formed_is_refused(tmp_path: Path, event: object, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         traces.calls(written(tmp_path, {"traceEvents": [event]}))
+
+
+def test_metadata_needs_no_time_and_a_process_may_have_a_name(tmp_path: Path) -> None:
+    span = {"ph": "X", "name": "PyTorch Profiler (0)", "ts": 1.5, "dur": 0, "pid": "Spans", "tid": "PyTorch Profiler"}
+    counted = traces.calls(written(tmp_path, {"traceEvents": [{"ph": "M", "name": "process_name"}, span]}))
+    assert counted == {"PyTorch Profiler (0)": 1}
+
+
+def test_complete_events_of_one_thread_lie_within_each_other_or_apart() -> None:
+    """Perfetto draws what overlaps otherwise on no track: it has one stack of slices for each thread."""
+    tracks: dict[tuple[object, object], list[tuple[int, int]]] = {}
+    for event in json.loads(TRACE.read_text())["traceEvents"]:
+        if event["ph"] == "X":
+            start = round(1000 * event["ts"])  # whole nanoseconds, which a float of microseconds holds
+            tracks.setdefault((event["pid"], event["tid"]), []).append((start, start + round(1000 * event["dur"])))
+    assert sum(map(len, tracks.values())) > 100
+    for slices in tracks.values():
+        open_ends: list[int] = []
+        for start, end in sorted(slices, key=lambda one: (one[0], -one[1])):
+            while open_ends and open_ends[-1] <= start:
+                open_ends.pop()
+            assert not open_ends or end <= open_ends[-1]
+            open_ends.append(end)

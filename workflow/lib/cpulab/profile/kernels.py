@@ -64,9 +64,13 @@ class Nest:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One C++ kernel. ``profiled_as`` is the name it gives itself in a profile, None when it does not."""
+    """One C++ kernel. ``profiled_as`` is the name it gives itself in a profile, None when it does not.
+
+    ``line``: of its definition in the text, from 1.
+    """
 
     name: str
+    line: int
     profiled_as: str | None
     in_place: bool
     dtype: str
@@ -95,10 +99,12 @@ class Kernel:
 
 def parse(source: str) -> list[Kernel]:
     """Return the kernels that the text of an output_code.py defines, in its order."""
-    return [_kernel(name, body) for name, body in _DEFINITION.findall(source)]
+    return [
+        _kernel(found[1], found[2], source.count("\n", 0, found.start()) + 1) for found in _DEFINITION.finditer(source)
+    ]
 
 
-def _kernel(name: str, source: str) -> Kernel:
+def _kernel(name: str, source: str, line: int) -> Kernel:
     signature = _SIGNATURE.search(source)
     arguments = [argument.strip() for argument in signature[1].split(",")] if signature else []
     written = [argument for argument in arguments if re.search(r"\*\s*(?:in_)?out_ptr", argument)]
@@ -106,6 +112,7 @@ def _kernel(name: str, source: str) -> Kernel:
     profiled_as = _PROFILED_AS.search(source)
     return Kernel(
         name=name,
+        line=line,
         profiled_as=profiled_as[1] if profiled_as else None,
         in_place=any("in_out_ptr" in argument for argument in arguments),
         dtype=", ".join(_DTYPES.get(one, one) for one in types),

@@ -69,13 +69,15 @@ def _look(bench: Bench, *, compiled: bool, attention: str, freezing: bool, publi
         "profiled_step": step["step"],
         "step_total_s": step["step_total_s"],
         "step_totals_s": [one["step_total_s"] for one in answer["steps"]],
+        "step_accounts": optable.accounts(answer["steps"]),
         "ops": step["ops"],
+        "op_steps": optable.every_step(answer["steps"]),
     }
-    observed.observations |= _kernels(bench, observed, answer["sources"], step) if compiled else _eager(step)
+    observed.observations |= _kernels(bench, observed, answer, step) if compiled else _eager(step)
     observed.observations |= _traces(bench, observed, answer["steps"])
     if published_schedule:
         observed.observations |= _published_schedule(bench, observed, answer)
-    _keep_text(bench, observed, "op_table", "ops.csv", optable.to_csv(step["ops"]))
+    _keep_text(bench, observed, "op_table", "ops.csv", optable.to_csv(answer["steps"]))
     return observed
 
 
@@ -83,17 +85,23 @@ def _eager(step: Mapping[str, Any]) -> dict[str, Observation]:
     return {"elementwise_ops": _pointwise(step)}
 
 
-def _kernels(bench: Bench, observed: Observed, sources: list[str], step: Mapping[str, Any]) -> dict[str, Observation]:
-    for place, source in enumerate(sources):
-        _keep_text(bench, observed, "output_code", f"output_code{f'_{place}' if place else ''}.py", source)
-    found = [kernel for source in sources for kernel in kernels.parse(source)]
-    fused = optable.fused_kernels(step["ops"], found)
+def _kernels(
+    bench: Bench, observed: Observed, answer: Mapping[str, Any], step: Mapping[str, Any]
+) -> dict[str, Observation]:
+    found = []
+    for place, source in enumerate(answer["sources"]):
+        name = f"output_code{f'_{place}' if place else ''}.py"
+        _keep_text(bench, observed, "output_code", name, source)
+        found += [(name, kernel) for kernel in kernels.parse(source)]
+    fused = optable.fused_kernels(step["ops"], [kernel for _, kernel in found])
     return {
-        "graphs": len(sources),
+        "graphs": len(answer["sources"]),
         "kernels": [
             {
                 "name": kernel.name,
                 "profiled_as": kernel.profiled_as,
+                "file": file,
+                "line": kernel.line,
                 "ops": kernel.ops,
                 "loop_nests": len(kernel.nests),
                 "vectorized": kernel.vectorized,
@@ -102,8 +110,9 @@ def _kernels(bench: Bench, observed: Observed, sources: list[str], step: Mapping
                 "shape": kernel.shape,
                 "dtype": kernel.dtype,
             }
-            for kernel in found
+            for file, kernel in found
         ],
+        "kernel_origins": answer["origins"],
         "fused_kernels": fused,
         "unmapped_kernels": [row["name"] for row in fused if row["kernel"] is None],
         "elementwise_ops_left": _pointwise(step),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,10 @@ def pack(trace: Path, packed: Path) -> None:
 def calls(path: Path) -> Counter[str]:
     """Count the complete events of a gzipped trace by name; a step is ``ProfilerStep*``, as in the table.
 
+    What must be there is what Perfetto's importer does not pass over without a word
+    (src/trace_processor/importers/json in its source): a time in all but metadata, and of a complete event its
+    duration and whose it is.
+
     Raises:
         ValueError: it is not a trace: cut short, not JSON, or without well-formed events.
 
@@ -45,11 +50,20 @@ def calls(path: Path) -> Counter[str]:
     for event in events:
         if not isinstance(event, dict) or "ph" not in event or not isinstance(event.get("name"), str):
             raise ValueError(f"{path.name} holds an event without phase or name: {event!r:.80}")
+        if event["ph"] != "M" and not _is_time(event.get("ts")):
+            raise ValueError(f"{path.name} holds an event without a time: {event!r:.80}")
         if event["ph"] == "X":
-            if not all(isinstance(event.get(key), int | float) for key in ("ts", "dur")):
-                raise ValueError(f"{path.name} holds an event without start or duration: {event!r:.80}")
+            if not _is_time(event.get("dur")) or event["dur"] < 0:
+                raise ValueError(f"{path.name} holds an event without duration: {event!r:.80}")
+            if not all(isinstance(event.get(key), int | str) for key in ("pid", "tid")):
+                raise ValueError(f"{path.name} holds an event of no process or thread: {event!r:.80}")
             counted[_STEP.sub("ProfilerStep*", event["name"])] += 1
     return counted
+
+
+def _is_time(value: Any) -> bool:
+    # NaN and Infinity are no JSON, but Python reads them.
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def missing_calls(ops: Iterable[Mapping[str, Any]], counted: Counter[str]) -> list[str]:

@@ -17,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 from cpulab import cases, models
 from cpulab.host import attest
+from cpulab.profile.origins import Origins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +119,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
     tensors = models.inputs(network, batch=asked["batch"], sequence_length=asked["sequence_length"], seed=asked["seed"])
     called = torch.compile(network) if asked["compiled"] else network
     sources: list[str] = []
+    origins = Origins()
     settings = {"cpp.enable_kernel_profile": True, "freezing": asked["freezing"]}
     plan = {**SCALED_SCHEDULE, "repeat": asked["active"]}
     cycle = plan["wait"] + plan["warmup"] + plan["active"]
@@ -125,6 +127,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         torch.no_grad(),
         inductor.patch(settings),
         mock.patch.object(GraphLowering, "save_output_code", staticmethod(sources.append)),
+        origins.recorded(),
     ):
         for _ in range(WARMUP_CALLS):
             called(**tensors)
@@ -141,6 +144,7 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
         "layers": models.describe(network)["layers"],
         "steps": steps,
         "sources": sources,
+        "origins": origins.rows,
         "schedule": plan,
         "published_schedule": published,
         "published_schedule_repeat": PUBLISHED_SCHEDULE["repeat"],
