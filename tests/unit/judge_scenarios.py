@@ -568,19 +568,26 @@ EQUAL_BETWEEN = [
 ]
 
 RANKED = {
-    "table": {"of": "a.ops"},
+    "table": {"of": "a.steps"},
     "key": "name",
     "by": "self_s",
+    "each": "step",
     "published": ["addmm", "add", "copy_"],
     "leave_out": "^ProfilerStep",
     "enough": 2,
 }
 
 
-def _ranking(sentence: str, state: str, names: list[str], *told: str, **more: Any) -> Scenario:
-    ops = [op(name, self_s=0.4 / 2**place) for place, name in enumerate(names)]
-    seen = {"a": record(ops=[*ops[::-1], op("ProfilerStep*", self_s=0.3)])}
-    return Scenario(sentence, "ranking", state, seen, RANKED | more.pop("parameters", {}), told=told, **more)
+def _ranking(
+    sentence: str, state: str, names: list[str], *told: str, further: tuple[list[str], ...] = (), **more: Any
+) -> Scenario:
+    """Rank the operations of one step in this order, and those of further steps, each less expensive, in theirs."""
+    rows = []
+    for number, order in enumerate((names, *further)):
+        ops = [op(name, self_s=0.4 / 2**place / 4**number) for place, name in enumerate(order)]
+        rows += [{"step": 5 + 3 * number, **one} for one in [*ops[::-1], op("ProfilerStep*", self_s=0.3)]]
+    parameters = RANKED | more.pop("parameters", {})
+    return Scenario(sentence, "ranking", state, {"a": record(steps=rows)}, parameters, told=told, **more)
 
 
 RANKING = [
@@ -592,11 +599,34 @@ RANKING = [
         verdict={"measured": "addmm 38.10 %, add 19.05 %, copy_ 9.52 %"},
     ),
     _ranking(
+        "the published order in each step reproduces it, whatever comes after, and the sums over the steps are told",
+        "reproduced",
+        ["addmm", "add", "copy_", "mul", "bmm"],
+        "In the published order: addmm 31.87 %, add 15.94 %, copy_ 7.97 %.",
+        further=(["addmm", "add", "copy_", "bmm", "mul"],),
+    ),
+    _ranking(
+        "an order that one step does not have is partly, and told",
+        "partly",
+        ["addmm", "add", "copy_", "mul"],
+        "In the published order: ",
+        "in another order in 1 of 3 steps.",
+        further=(["addmm", "copy_", "add", "mul"], ["addmm", "add", "copy_", "mul"]),
+    ),
+    _ranking(
+        "the sums count, and not how often an order is found",
+        "partly",
+        ["add", "addmm", "copy_"],
+        "Not in the published order: add ",
+        "in another order in 2 of 3 steps",
+        further=(["addmm", "add", "copy_"], ["addmm", "add", "copy_"]),
+    ),
+    _ranking(
         "the same set in another order is partly",
         "partly",
         ["add", "addmm", "copy_"],
         "Not in the published order",
-        untold=("not among",),
+        untold=("not among", "another order in"),
     ),
     _ranking(
         "enough of the set is partly, and the missing one is named",
@@ -616,6 +646,14 @@ RANKING = [
         ["addmm", "add", "copy_"],
         "ProfilerStep*",
         parameters={"leave_out": None},
+    ),
+    Scenario(
+        "a table that does not tell the steps apart blocks the claim",
+        "ranking",
+        "blocked",
+        {"a": record(steps=[op("addmm")])},
+        RANKED,
+        told=("'step'",),
     ),
 ]
 
@@ -1007,36 +1045,55 @@ TIMES = [
 
 
 QUOTIENT = {
-    "numerator": {"words": "eager", "of": {"of": "a.eager"}},
-    "denominator": {"words": "compiled", "of": {"of": "a.compiled"}},
+    "numerator": {"words": "eager", "of": {"of": "a.steps", "rows": {"name": "eager"}}},
+    "denominator": {"words": "compiled", "of": {"of": "a.steps", "rows": {"name": "compiled"}}},
+    "each": "step",
+    "by": "total_s",
     "resolution": 0.05,
     "noise": "a.step",
     "tolerance": 0.1,
+    "precision": 0.25,
     "if_absent": "not_applicable",
 }
 WITHOUT_LINEAR = {
-    "numerator": {"words": "rest of eager", "of": {"of": "a.eager"}, "less": {"of": "a.linear"}},
-    "denominator": {"words": "rest compiled", "of": {"of": "a.compiled"}, "less": {"of": "a.packed"}},
+    "numerator": {
+        "words": "rest of eager",
+        "of": {"of": "a.steps", "rows": {"name": "eager"}},
+        "less": {"of": "a.steps", "rows": {"name": "linear"}},
+    },
+    "denominator": {
+        "words": "rest compiled",
+        "of": {"of": "a.steps", "rows": {"name": "compiled"}},
+        "less": {"of": "a.steps", "rows": {"name": "packed"}},
+    },
 }
 
 
 def _quotient(
     sentence: str,
     state: str,
-    eager: float,
-    compiled: float,
+    eager: float | tuple[float, ...],
+    compiled: float | tuple[float, ...],
     *told: str,
     value: float = 1.6,
     spread: dict[str, float] | None = None,
-    steps: tuple[float, ...] = (1.0, 1.0),
+    noise: tuple[float, ...] = (1.0, 1.0),
+    linear: tuple[float, ...] = (0.4,),
     **more: Any,
 ) -> Scenario:
-    measured = {"step": [list(steps[:1]), list(steps[1:])]}
+    """Take a quantity of each arm in one profiled step, or in several."""
+    times = {"eager": eager, "compiled": compiled, "linear": linear, "packed": 0.2}
+    steps = [
+        {"step": 5 + 3 * number, **op(name, total_s=total)}
+        for name, totals in times.items()
+        for number, total in enumerate(totals if isinstance(totals, tuple) else (totals,))
+    ]
+    measured = {"step": [list(noise[:1]), list(noise[1:])]}
     return Scenario(
         sentence,
         "quotient",
         state,
-        {"a": record(measurements=measured, eager=eager, compiled=compiled, linear=0.4, packed=0.2)},
+        {"a": record(measurements=measured, steps=steps)},
         QUOTIENT | more.pop("parameters", {}),
         published(value, "ratio", **(spread or {})),
         told=told,
@@ -1050,47 +1107,88 @@ QUOTIENTS = [
         "reproduced",
         0.8,
         0.5,
-        "1.60; eager: 800.000 ms, compiled: 500.000 ms; within 10 % of the published 1.60",
-        verdict={"measured": 1.6, "low": None, "high": None, "unit": "ratio"},
+        "1.60 (1.60 to 1.60 over the steps); eager: 800.000 ms, compiled: 500.000 ms; the published 1.60 is within 10 %",
+        verdict={"measured": 1.6, "low": 1.6, "high": 1.6, "unit": "ratio"},
+    ),
+    _quotient(
+        "of several steps the medians are divided, and the range is from the shortest over the longest to the reverse",
+        "reproduced",
+        (0.9, 0.7, 0.8),
+        (0.5, 0.48, 0.52, 0.54),
+        "1.57 (1.30 to 1.88 over the steps)",
+        "eager: 800.000 ms (700.000 to 900.000, 3 steps), compiled: 510.000 ms (480.000 to 540.000, 4 steps)",
+        verdict={"measured": 0.8 / 0.51, "low": 0.7 / 0.54, "high": 0.9 / 0.48},
     ),
     _quotient("a smaller one is partly", "partly", 0.7, 0.5, "another size than the published 1.60"),
     _quotient("a larger one is partly", "partly", 0.9, 0.5),
     _quotient("one just within the tolerance above is reproduced", "reproduced", 0.87, 0.5),
     _quotient("one just within the tolerance below is reproduced", "reproduced", 0.73, 0.5),
+    _quotient("a range that reaches the published one from below reproduces it", "reproduced", (0.62, 0.74), 0.5),
+    _quotient("a range that reaches it from above does too", "reproduced", (0.87, 0.99), 0.5),
+    _quotient(
+        "a range too wide to tell a size is partly",
+        "partly",
+        (0.6, 0.8, 1.1),
+        0.5,
+        "the steps differ too much to tell the size 1.60",
+    ),
     _quotient("the other direction does not reproduce it", "not_reproduced", 0.5, 0.8, "the other direction"),
     _quotient("a published slow-down is not reproduced by a speed-up", "not_reproduced", 0.8, 0.5, value=0.5),
     _quotient("a published slow-down is reproduced by a slow-down", "reproduced", 0.5, 1.0, value=0.5),
     _quotient(
-        "what one step does not resolve is inconclusive",
+        "steps of which some are faster and some slower do not decide",
+        "inconclusive",
+        (0.8, 0.8, 0.49),
+        0.5,
+        "the steps do not tell it from 1",
+    ),
+    _quotient(
+        "nor do they the other way round", "inconclusive", (0.4, 0.4, 0.51), 0.5, "the steps do not tell it from 1"
+    ),
+    _quotient(
+        "what steps do not resolve is inconclusive",
         "inconclusive",
         0.51,
         0.5,
-        "one step of each does not resolve 5 %",
+        "profiled steps do not resolve 5 %",
     ),
-    _quotient("nor does it resolve the same the other way round", "inconclusive", 0.5, 0.51),
-    _quotient("what it resolves is not", "partly", 0.54, 0.5),
+    _quotient("nor do they resolve the same the other way round", "inconclusive", 0.5, 0.51),
+    _quotient("what they resolve is not", "partly", 0.54, 0.5),
     _quotient(
-        "less than what the steps of one arm differ by is inconclusive",
+        "less than what the samples of one arm differ by is inconclusive",
         "inconclusive",
         0.6,
         0.5,
-        "one step of each does not resolve 25 %",
-        steps=(1.0, 1.25),
+        "profiled steps do not resolve 25 %",
+        noise=(1.0, 1.25),
     ),
-    _quotient("the same the other way round", "inconclusive", 0.5, 0.6, steps=(1.25, 1.0)),
-    _quotient("more than that is resolved", "partly", 0.64, 0.5, steps=(1.0, 1.25)),
+    _quotient("the same the other way round", "inconclusive", 0.5, 0.6, noise=(1.25, 1.0)),
+    _quotient("more than that is resolved", "partly", 0.64, 0.5, noise=(1.0, 1.25)),
     _quotient(
-        "steps that differ by less than the claim's bound change nothing", "inconclusive", 0.52, 0.5, steps=(1.0, 1.01)
+        "samples that differ by less than the claim's bound change nothing",
+        "inconclusive",
+        0.52,
+        0.5,
+        noise=(1.0, 1.01),
     ),
-    _quotient("how long the steps are does not matter", "reproduced", 0.8, 0.5, steps=(20.0, 21.0)),
-    _quotient("without any step nothing is resolved", "inconclusive", 0.8, 0.5, steps=()),
+    _quotient("how long the samples are does not matter", "reproduced", 0.8, 0.5, noise=(20.0, 21.0)),
+    _quotient("without any sample nothing is resolved", "inconclusive", 0.8, 0.5, noise=()),
     _quotient(
-        "the part that is taken off is taken off both",
+        "the part that is taken off is taken off both, in its own step",
         "reproduced",
-        1.2,
+        (1.2, 0.9),
         0.7,
-        "rest of eager: 800.000 ms, rest compiled: 500.000 ms",
+        "rest of eager: 800.000 ms (800.000 to 800.000, 2 steps), rest compiled: 500.000 ms",
+        linear=(0.4, 0.1),
         parameters=WITHOUT_LINEAR,
+    ),
+    _quotient(
+        "rows of one step are added up",
+        "reproduced",
+        0.4,
+        0.5,
+        "eager: 800.000 ms",
+        parameters={"numerator": {"words": "eager", "of": {"of": "a.steps", "rows": {"name": "eager|linear"}}}},
     ),
     _quotient(
         "a published range is as good as its value, at its upper end",
@@ -1111,10 +1209,15 @@ QUOTIENTS = [
         "not_applicable",
         0.8,
         0.0,
-        "so there is no quotient",
+        "compiled: 0.000 ms; so there is no quotient",
         verdict={"measured": None},
     ),
     _quotient("the numerator too", "not_applicable", 0.0, 0.5),
+    _quotient("one step without it is enough", "not_applicable", 0.8, (0.5, 0.0)),
+    _quotient(
+        "no row at all is no quantity", "not_applicable", 0.8, (), "compiled: nothing", verdict={"measured": None}
+    ),
+    _quotient("and neither is it for the numerator", "not_applicable", (), 0.5, "Eager: nothing"),
 ]
 
 
@@ -1498,6 +1601,7 @@ OF_TOTALS = [
         "'packed_tall'",
         kinds=[KINDS[0], KINDS[1] | {"packed": "packed_tall"}],
     ),
+    _totals("kinds that do not say how often they are called block it", "blocked", (1.5, 1.5), "'kind'", kinds=[{}]),
 ]
 
 
@@ -1601,7 +1705,6 @@ GATES = [
     Scenario("drift of the published variant is not looked for in today's records", "holds", "reproduced", {"a": record(seen=True), "today_a": record("debug/today", seen=False)}, SEEN, {"drift": [{"when": {"of": "a.seen", "is": False}, "text": "Changed."}]}, verdict={"drift": None}),
     Scenario("drift is not told of a record that failed, and what comes after it still is", "holds", "reproduced", {"a": record(seen=True), "today_a": record("debug/today", status="failed", error=FAILURE, seen=False)}, SEEN, {"drift": [{"when": {"of": "a.seen", "is": False}, "variant": "today", "text": "Changed."}, {"when": {"of": "a.seen", "is": True}, "text": "Seen."}]}, verdict={"drift": "Seen."}),
     Scenario("statement, section, note and published value are handed through", "holds", "reproduced", {"a": record(seen=True)}, SEEN, {"note": "A slip."} | published(5, "count"), verdict={"id": "X1", "section": "A section", "statement": "A statement.", "note": "A slip.", "unit": "count", "published": {"value": 5, "unit": "count", "text": "5"}}),
-    _totals("kinds that do not say how often they are called block it", "blocked", (1.5, 1.5), "'kind'", kinds=[{}]),
 ]  # fmt: skip
 
 SCENARIOS = [

@@ -96,10 +96,11 @@ def _verdict(claim: Claim, records: Mapping[str, Record], environment: Mapping[s
 
 
 def _published(claim: Claim) -> dict[str, Any]:
-    """Return what was published, with the single counts where the claim is about a table of them."""
+    """Return what was published; where the claim is about a table of counts, with them, and why they may differ."""
     if claim.rule != "counts":
         return dict(claim.published)
-    return {**claim.published, "counts": claim.parameters["published"]}
+    counts = {"counts": claim.parameters["published"], "causes": claim.parameters["causes"]}
+    return {**claim.published, **counts, "conditions": claim.conditions}
 
 
 def _finding(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -16,14 +16,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cpulab import roofs
 from cpulab.claims import ENVIRONMENT
-from cpulab.statistics import centre, placebo_between_processes, ratio_between_processes, ratio_interval
+from cpulab.statistics import (
+    Interval,
+    centre,
+    detectable,
+    is_resolved,
+    noise_floor,
+    placebo_between_processes,
+    ratio_between_processes,
+    ratio_interval,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cpulab.claims import Claim
     from cpulab.records import Record, Scalar
-    from cpulab.statistics import Interval
 
 State = Literal["reproduced", "partly", "not_reproduced", "inconclusive", "not_applicable", "blocked"]
 
@@ -76,7 +84,7 @@ class Evidence:
         return observations[name]
 
     def samples(self, reference: str) -> list[list[float]]:
-        """Return the kept samples of the measurement ``role.name``, process by process.
+        """Return the samples that count of the measurement ``role.name``, process by process.
 
         Raises:
             Unanswerable: the record does not hold it.
@@ -86,7 +94,7 @@ class Evidence:
         measurement = self.records[role].measurement(name)
         if measurement is None:
             raise Unanswerable("blocked", f"The record {self.records[role].name} holds no measurement {name!r}.")
-        return [process.values for process in measurement.processes]
+        return [process.kept for process in measurement.processes]
 
     def select(self, selector: Mapping[str, Any]) -> Any:
         """Return what a selector selects: an observation, of it some rows, of these a column, and that reduced.
@@ -332,29 +340,47 @@ def equal_between(claim: Claim, evidence: Evidence) -> Finding:
 
 
 def ranking(claim: Claim, evidence: Evidence) -> Finding:
-    """Compare the rows with the greatest values with the published ones: the order, else the set, else how many."""
-    key, by = claim.parameters["key"], claim.parameters["by"]
+    """Compare the rows with the greatest values with the published ones: the order, else the set, else how many.
+
+    The order is that of the sums over all steps, and it is the published one only where each step has it too.
+    """
+    key, by, each = (claim.parameters[column] for column in ("key", "by", "each"))
     published, leave_out = claim.parameters["published"], claim.parameters["leave_out"]
-    table = evidence.rows(claim.parameters["table"], key, by)
+    table = evidence.rows(claim.parameters["table"], key, by, each)
     total = sum(row[by] for row in table)
-    ranked = [row for row in table if leave_out is None or re.search(leave_out, row[key]) is None]
-    first = sorted(ranked, key=lambda row: -row[by])[: len(published)]
-    names = [row[key] for row in first]
+    rows = [row for row in table if leave_out is None or re.search(leave_out, row[key]) is None]
+    sums = _ranked(rows, key, by)
+    names = list(sums)[: len(published)]
+    orders = [list(_ranked([row for row in rows if row[each] == step], key, by)) for step in _distinct(table, each)]
+    differing = [order for order in orders if order[: len(published)] != names]
     missing = [name for name in published if name not in names]
     state: State = "not_reproduced"
-    if names == published:
+    if names == published and not differing:
         state = "reproduced"
     elif len(published) - len(missing) >= claim.parameters["enough"]:
         state = "partly"
-    measured = ", ".join(f"{row[key]} {100 * row[by] / total:.2f} %" for row in first)
+    measured = ", ".join(f"{name} {100 * sums[name] / total:.2f} %" for name in names)
     return Finding(
         state,
         measured,
         sentence(
             f"{'in the published order' if names == published else 'not in the published order'}: {measured}",
             f"not among the first {len(published)}: {shown(missing)}" if missing else "",
+            f"in another order in {len(differing)} of {len(orders)} steps" if differing else "",
         ),
     )
+
+
+def _ranked(rows: list[dict[str, Any]], key: str, by: str) -> dict[str, float]:
+    """Return the sums of a column by the names in another, the greatest first."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for row in rows:
+        sums[row[key]] += row[by]
+    return dict(sorted(sums.items(), key=lambda one: -one[1]))
+
+
+def _distinct(rows: list[dict[str, Any]], column: str) -> list[Any]:
+    return list(dict.fromkeys(row[column] for row in rows))
 
 
 def ratio(claim: Claim, evidence: Evidence) -> Finding:
@@ -368,6 +394,8 @@ def ratio(claim: Claim, evidence: Evidence) -> Finding:
     interval = _interval(ratio_interval, numerator, denominator)
     # The placebo is the numerator's arm again: whatever it differs by is noise.
     why = _unresolved(interval, _interval(ratio_interval, placebo, numerator))
+    if why:
+        why += f"; four of five such runs would find {_percent(detectable(numerator, denominator))}"
     published, tolerance = claim.published["value"], claim.parameters["tolerance"]
     state: State
     if why:
@@ -413,9 +441,8 @@ def _unresolved(interval: Interval, noise: Interval) -> str:
     """Return why a ratio is not told from 1, given the placebo's; empty where it is."""
     if interval.holds(1):
         return "the interval does not tell it from 1"
-    floor = max(math.log(noise.high), -math.log(noise.low) if noise.low > 0 else math.inf)
-    if abs(math.log(interval.estimate)) <= floor:
-        return f"no more than the noise: the placebo pair may differ by {_percent(math.expm1(floor))}"
+    if not is_resolved(interval, noise):
+        return f"no more than the noise: the placebo pair may differ by {_percent(noise_floor(noise))}"
     return ""
 
 
@@ -439,30 +466,55 @@ def _percent(share: float) -> str:
 
 
 def quotient(claim: Claim, evidence: Evidence) -> Finding:
-    """Judge a quotient of two single steps: its direction, beyond what such steps resolve; then its size.
+    """Judge a quotient of two arms' profiled steps: its direction, beyond what such steps resolve; then its size.
 
-    What they resolve is the claim's own bound, or what the samples of one arm differ by here where that is more. The
-    size is compared with the published value or its range.
+    The steps of an arm come from one process, so that they are no replicates and give no interval. What they give is a
+    range: from the shortest step of one arm over the longest of the other to the longest over the shortest. Besides
+    there is what no step resolves: the claim's own bound, or what the samples of one arm differ by here where that is
+    more. The size is compared with the published value or its range, as in `ratio`.
     """
     parts = [claim.parameters[part] for part in ("numerator", "denominator")]
-    values = [evidence.select(part["of"]) - (evidence.select(part["less"]) if "less" in part else 0) for part in parts]
-    told = ", ".join(f"{part['words']}: {1e3 * value:.3f} ms" for part, value in zip(parts, values, strict=True))
-    if min(values) <= 0:
+    above, below = (_steps(evidence, part, claim.parameters["each"], claim.parameters["by"]) for part in parts)
+    told = ", ".join(f"{part['words']}: {_milliseconds(one)}" for part, one in zip(parts, (above, below), strict=True))
+    if min([*above, *below], default=0) <= 0 or not above or not below:
         return Finding(claim.parameters["if_absent"], None, sentence(told, "so there is no quotient"))
-    value = values[0] / values[1]
+    steps = Interval(median(above) / median(below), min(above) / max(below), max(above) / min(below))
     published, tolerance = claim.published["value"], claim.parameters["tolerance"]
     low, high = claim.published.get("low", published), claim.published.get("high", published)
     resolution = max(claim.parameters["resolution"], _spread(evidence.samples(claim.parameters["noise"])))
     state: State
-    if abs(math.log(value)) <= math.log1p(resolution):
-        state, why = "inconclusive", f"one step of each does not resolve {_percent(resolution)}"
-    elif (value > 1) != (published > 1):
+    if steps.holds(1):
+        state, why = "inconclusive", "the steps do not tell it from 1"
+    elif abs(math.log(steps.estimate)) <= math.log1p(resolution):
+        state, why = "inconclusive", f"profiled steps do not resolve {_percent(resolution)}"
+    elif (steps.estimate > 1) != (published > 1):
         state, why = "not_reproduced", f"the other direction than the published {published:.2f}"
-    elif low * (1 - tolerance) <= value <= high * (1 + tolerance):
-        state, why = "reproduced", f"within {_percent(tolerance)} of the published {published:.2f}"
-    else:
+    elif not (steps.low * (1 - tolerance) <= high and low <= steps.high * (1 + tolerance)):
         state, why = "partly", f"the published direction, another size than the published {published:.2f}"
-    return Finding(state, value, sentence(f"{value:.2f}", told, why))
+    elif steps.half_width > claim.parameters["precision"]:
+        state, why = "partly", f"the published direction; the steps differ too much to tell the size {published:.2f}"
+    else:
+        state, why = "reproduced", f"the published {published:.2f} is within {_percent(tolerance)} of the range"
+    head = f"{steps.estimate:.2f} ({steps.low:.2f} to {steps.high:.2f} over the steps)"
+    return Finding(state, steps.estimate, sentence(head, told, why), steps.low, steps.high)
+
+
+def _steps(evidence: Evidence, part: Mapping[str, Any], each: str, by: str) -> list[float]:
+    """Return a quantity of each profiled step: a column summed over the rows selected, less over others."""
+    totals: defaultdict[Any, float] = defaultdict(float)
+    for row in evidence.rows(part["of"], each, by):
+        totals[row[each]] += row[by]
+    for row in evidence.rows(part["less"], each, by) if "less" in part else []:
+        totals[row[each]] -= row[by]
+    return list(totals.values())
+
+
+def _milliseconds(steps: list[float]) -> str:
+    """Return the median of several times in seconds, and their range, in words."""
+    if not steps:
+        return "nothing"
+    middle, *ends = (f"{1e3 * value:.3f}" for value in (median(steps), min(steps), max(steps)))
+    return f"{middle} ms" if len(steps) == 1 else f"{middle} ms ({' to '.join(ends)}, {len(steps)} steps)"
 
 
 def _spread(processes: list[list[float]]) -> float:
