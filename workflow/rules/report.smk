@@ -1,5 +1,5 @@
 # Needs: the verdicts and the records behind them. Makes: results/report.html, one page that opens from disk, and
-# results/walk/*.html, a page for the walk of each case.
+# results/walk/*.html, a page for the walk of each case, and results/tables/*.csv, what it derives from several records.
 
 
 rule report:
@@ -21,6 +21,7 @@ rule report:
     output:
         page="results/report.html",
         walks=directory("results/walk"),
+        tables=directory("results/tables"),
     log:
         "results/logs/report.log",
     localrule: True

@@ -14,10 +14,10 @@ from cpulab.config import known_presets, load_preset
 from cpulab.files import write_whole
 from cpulab.paths import PROJECT
 from cpulab.records import digest, load_all, load_data
-from cpulab.report import explained, figures, machine, measuring, quantities, roofline, views, walk
+from cpulab.report import explained, figures, machine, measuring, profiles, quantities, roofline, views, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from cpulab.records import Record
@@ -38,6 +38,7 @@ EXHIBITS = (
     ("profile", "Profile"),
     ("roofline", "Roofs and reasons"),
 )
+PROFILE_VARIANTS = ("as_published", "default")
 LADDER_CASES = (
     "debug/program_scalar", "debug/program_vectorized", "debug/compile_error_scalar", "debug/compile_error_vectorized",
     "debug/accuracy_scalar", "debug/accuracy_vectorized",
@@ -60,7 +61,7 @@ WEIGHTS = {
 
 
 def render_files(verdicts_path: Path, environment_path: Path, record_paths: Iterable[Path], output: Path) -> None:
-    """Write the report to ``output``, whole, and the page of each walk into the folder ``walk`` beside it.
+    """Write the report to ``output``, whole; beside it the walks' pages into ``walk``, derived tables into ``tables``.
 
     Links are relative to the folder ``output`` stands in.
 
@@ -77,6 +78,9 @@ def render_files(verdicts_path: Path, environment_path: Path, record_paths: Iter
     (output.parent / "walk").mkdir(parents=True, exist_ok=True)
     for path, text in walk_pages(verdicts, records, output.parent).items():
         write_whole(output.parent / path, text)
+    (output.parent / "tables").mkdir(exist_ok=True)
+    for path, text in tables(verdicts, records, output.parent).items():
+        write_whole(output.parent / path, text)
     write_whole(output, page)
 
 
@@ -89,6 +93,22 @@ def walk_pages(verdicts: Mapping[str, Any], records: Mapping[str, Record], resul
         one.page: template.render(walk=one, stylesheet=Markup(style), **_script(script))  # noqa: S704 - ours
         for one in walk.walks(views.cases(records, verdicts, results).values())
     }
+
+
+def tables(verdicts: Mapping[str, Any], records: Mapping[str, Record], results: Path) -> dict[str, str]:
+    """Return the tables that the page derives from several records, as CSV, by their paths relative to the report."""
+    shown = views.cases(records, verdicts, results)
+    rows = _differences(lambda name: shown.get(name) or views.Shown(name, None, ""))
+    return {profiles.path(variant): profiles.to_csv(found) for variant, found in rows.items()}
+
+
+def _differences(case: Callable[[str], views.Shown]) -> dict[str, list[profiles.Difference]]:
+    """Return what compiling changed of each operation, by variant; nothing of one that lacks an arm."""
+    found = {
+        variant: profiles.differences(case(f"profile/eager_{variant}"), case(f"profile/compiled_{variant}"))
+        for variant in PROFILE_VARIANTS
+    }
+    return {variant: rows for variant, rows in found.items() if rows}
 
 
 def _script(text: str) -> dict[str, Any]:
@@ -135,8 +155,9 @@ def render(
         tunings=tunings,
         benchmark_titles=BENCHMARKS | TUNINGS,
         ratio_figure=measuring.ratio_figure([*benchmarks, *tunings], BENCHMARKS | TUNINGS),
-        counts=views.call_counts(
-            next((claim["published"]["counts"] for claim in claims if "counts" in claim["published"]), {}),
+        differences=_differences(case),
+        counts=profiles.call_counts(
+            next((claim["published"] for claim in claims if "counts" in claim["published"]), {}),
             case("profile/eager_as_published"),
             case("profile/eager_default"),
         ),
@@ -171,7 +192,9 @@ def _jinja() -> jinja2.Environment:
         share_bar=figures.share_bar,
         label=views.label,
         measured=views.measured,
-        by_self_time=views.by_self_time,
+        op_table_of=profiles.table,
+        fused_kernels=profiles.kernels,
+        difference_path=profiles.path,
         roofline_machine=roofline.machine,
         roofline_pattern=roofline.pattern,
         roofline_linear=roofline.linear,

@@ -115,21 +115,6 @@ class Ladder:
     gaps: list[Shown]
 
 
-@dataclass(frozen=True)
-class Count:
-    """Calls of one operation: as published, here in the published variant, and in today's default."""
-
-    name: str
-    published: int
-    here: int | None
-    today: int | None
-
-    @property
-    def difference(self) -> str:
-        """Here less published, with its sign; empty where nothing was counted."""
-        return "" if self.here is None else f"{self.here - self.published:+d}" if self.here != self.published else "0"
-
-
 def cases(records: Mapping[str, Record], verdicts: Mapping[str, Any], results: Path) -> dict[str, Shown]:
     """Return every case there is a record of, and every one that a claim names as its evidence."""
     named = [
@@ -209,11 +194,6 @@ def measured(verdict: Mapping[str, Any], unit: str | None) -> str:
     return str(value)
 
 
-def by_self_time(ops: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return op rows, the most expensive first."""
-    return sorted(ops, key=lambda op: (-op["self_s"], op["name"]))
-
-
 def kernel_lines(
     lines: Sequence[str], links: Iterable[Mapping[str, Any]], marks: Mapping[str | None, str] | None = None
 ) -> list[Line]:
@@ -262,20 +242,6 @@ def minifier_figure(shown: Shown) -> Markup | None:
     first, *rest = seen["node_counts"]
     rows = [("Start", first), *zip(names, rest, strict=False)]
     return figures.steps("minifier-steps", "Nodes of the graph, step by step", rows)
-
-
-def call_counts(published: Mapping[str, int], here: Shown, today: Shown) -> list[Count]:
-    """Return the calls of each operation whose count is published, here in both variants."""
-    counted = [{op["name"]: op["calls"] for op in one.seen.get("ops") or []} for one in (here, today)]
-    return [
-        Count(
-            name,
-            count,
-            counted[0].get(name, 0) if here.complete else None,
-            counted[1].get(name, 0) if today.complete else None,
-        )
-        for name, count in published.items()
-    ]
 
 
 def period(records: Iterable[Record]) -> tuple[str, str] | None:
