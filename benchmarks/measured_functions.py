@@ -1,6 +1,6 @@
-"""Functions of which the true ratio of eager to compiled is known, and the tutorial's pattern; for measuring.py.
+"""The tutorial's pattern, and a function of which the true ratio of eager to compiled is known; for measuring.py.
 
-`cpulab bench` runs them as it runs a user's: each file defines functions and `inputs()`.
+`cpulab bench` runs them as it runs a user's.
 """
 # ruff: noqa: INP001 - read by its path
 
@@ -26,14 +26,8 @@ def pattern(*arguments: torch.Tensor) -> torch.Tensor:
     return PROGRAMS["fused_pattern"].function(*arguments)
 
 
-@torch.compiler.disable
-def same(*arguments: torch.Tensor) -> torch.Tensor:
-    """Do the same whether compiled or not."""
-    return pattern(*arguments)
-
-
 def slowed(*arguments: torch.Tensor) -> torch.Tensor:
-    """Do the same, and when compiled stay busy for a twentieth of the time that it took."""
+    """Compute the pattern eagerly whether compiled or not, and when compiled stay busy for 5 % longer."""
     return _slowed(arguments, SLOWER if torch.compiler.is_compiling() else 0.0)
 
 

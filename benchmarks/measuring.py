@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parent
-FUNCTIONS = HERE / "measured_functions.py"
+FILES = {"same": HERE / "measured_same.py"}
+OTHERS = HERE / "measured_functions.py"
 sys.path.insert(0, str(HERE.parent / "tests" / "unit"))
 
 # A neighbour is busy for a third of a run that takes about so long.
@@ -45,7 +45,7 @@ def benched(function: str, environment: Path, *options: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
         completed = subprocess.run(
-            ["cpulab", "bench", f"{FUNCTIONS}:{function}", "--json", f"--environment={environment}",
+            ["cpulab", "bench", f"{FILES.get(function, OTHERS)}:{function}", "--json", f"--environment={environment}",
              f"--results={folder}", *options],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
         )  # fmt: skip
@@ -53,7 +53,8 @@ def benched(function: str, environment: Path, *options: str) -> dict[str, Any]:
     print(
         f"  {function:8} {answer['verdict']:12} {answer['ratio']:.4f} ({answer['low']:.4f} to {answer['high']:.4f}), "
         f"placebo {answer['placebo']['low']:.4f} to {answer['placebo']['high']:.4f}, {answer['processes']} processes, "
-        f"{answer['samples']} rounds, {answer['disturbed']} disturbed, {answer['stopped_by']}, {answer['seconds']:.0f} s",
+        f"{answer['samples']} rounds, {answer['disturbed']} disturbed, {answer['stopped_by']}, "
+        f"{answer['seconds']:.0f} s",
         flush=True,
     )
     return answer
@@ -80,9 +81,9 @@ def simulated(_: Path, runs: int) -> bool:
                 total += 1
     number = machines * runs
     print(
-        f"simulated: {alarms} of {number} runs of an arm against itself declared different; the interval held the true "
-        f"ratio in {100 * held / total:.1f} % of {total}; a slow-down of 5 % was found in {found['slower']} of {number}, "
-        f"taken for a gain in {found['faster']}"
+        f"simulated: {alarms} of {number} runs of an arm against itself declared different; the interval held the "
+        f"true ratio in {100 * held / total:.1f} % of {total}; a slow-down of 5 % was found in {found['slower']} of "
+        f"{number}, taken for a gain in {found['faster']}"
     )
     return alarms <= number / 20 and 0.93 <= held / total <= 0.97 and found["slower"] >= 0.9 * number
 
@@ -118,9 +119,8 @@ def neighbour(environment: Path, runs: int) -> bool:
 
 def _busy(cpu: int, after_s: float, for_s: float) -> None:
     time.sleep(after_s)
-    process = subprocess.Popen(
-        [sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, {cpu})
-    )
+    spin = f"import os; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"
+    process = subprocess.Popen([sys.executable, "-c", spin])
     time.sleep(for_s)
     process.kill()
     process.wait()

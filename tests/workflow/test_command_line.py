@@ -59,6 +59,86 @@ def test_a_step_says_what_it_does_not_know(arguments: list[str], said: str, envi
     assert said in done.stderr
 
 
+FUNCTIONS = """
+import torch
+
+def inputs():
+    return [torch.ones(512, 512)]
+
+def double(x):
+    return x * 2 + 1
+
+def changes_its_input(x):
+    return x.add_(1)
+
+def raises(x):
+    raise ValueError("no")
+
+def draws(x):
+    return torch.rand_like(x) + x
+"""
+
+
+@pytest.fixture
+def functions(tmp_path: Path) -> Path:
+    file = tmp_path / "functions.py"
+    file.write_text(FUNCTIONS)
+    return file
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("case", "options", "said"),
+    [
+        ("changes_its_input", [], "changes its inputs, so that no call is like the one before"),
+        ("raises", [], "eager raises ValueError: no"),
+        ("missing", [], "defines no 'missing'"),
+        ("double", ["--budget", "0"], "A budget of 0 s is no time to measure in"),
+        ("double", ["--budget", "nan"], "A budget of nan s is no time to measure in"),
+    ],
+)
+def test_what_cannot_be_benched_is_said_in_two_sentences(
+    case: str, options: list[str], said: str, functions: Path, environment: Path
+) -> None:
+    results = str(functions.parent)
+    done = cpulab("bench", f"{functions}:{case}", "--environment", str(environment), "--results", results, *options)
+    assert done.returncode == 1
+    error = next(line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert said in error
+    assert error.count(". ") == 1
+    assert done.stdout == ""
+
+
+def test_a_file_that_is_not_there_cannot_be_benched(tmp_path: Path) -> None:
+    done = cpulab("bench", f"{tmp_path}/none.py:f", "--results", str(tmp_path))
+    assert done.returncode == 1
+    assert "is not there" in done.stderr
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("function", "is_right"), [("double", True), ("draws", None)])
+def test_a_function_is_benched_within_its_budget_and_says_so_as_data(
+    function: str, is_right: bool | None, functions: Path, environment: Path, tmp_path: Path
+) -> None:
+    done = cpulab(
+        "bench", f"{functions}:{function}", "--json", "--budget", "5",
+        "--environment", str(environment), "--results", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["verdict"] in {"faster", "slower", "same", "inconclusive"}
+    assert answer["low"] <= answer["ratio"] <= answer["high"]
+    assert answer["placebo"]["low"] <= answer["placebo"]["ratio"] <= answer["placebo"]["high"]
+    assert 0 < answer["inductor_s"] < 0.5
+    assert answer["ratio"] == pytest.approx(answer["eager_s"] / answer["inductor_s"], rel=0.3)
+    assert answer["detectable"] > 0
+    assert answer["processes"] == 6
+    assert answer["samples"] >= 12
+    assert 0 <= answer["disturbed"] <= answer["samples"]
+    assert answer["stopped_by"] in {"interval", "budget"}
+    assert answer["compiled_is_right"] is is_right
+
+
 def test_an_environment_record_edited_by_hand_is_refused(tmp_path: Path) -> None:
     (tmp_path / "environment.json").write_text(json.dumps({"python": "/bin/true"}))
     done = cpulab("launch", str(tmp_path / "environment.json"), "--", "true")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpulab.statistics import Interval, _quantile, _standard_error, ratio_interval
+from cpulab.statistics import Interval, quantile, ratio_interval, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def share_of_logarithm(whole: Processes, between: Processes, part: Processes) ->
             raise ValueError("a process finds no difference")
         shares.append(float(np.median(logarithms[1] - logarithms[2])) / total)
     mean = float(np.mean(shares))
-    margin = _quantile(0.95, len(shares)) * _standard_error(shares)
+    margin = quantile(0.95, len(shares)) * standard_error(shares)
     return Interval(mean, mean - margin, mean + margin)
 
 

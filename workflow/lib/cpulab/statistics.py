@@ -126,9 +126,9 @@ def detectable(numerator: Processes, denominator: Processes, *, paired: bool = T
 
     """
     logarithms = _log_ratios(numerator, denominator) if paired else _log_ratios_of_pairs(numerator, denominator)
-    quantiles = _quantile(0.95, len(logarithms)) + float(stats.t.ppf(power, df=len(logarithms) - 1))
+    quantiles = quantile(0.95, len(logarithms)) + float(stats.t.ppf(power, df=len(logarithms) - 1))
     with np.errstate(over="ignore"):
-        return float(np.expm1(quantiles * _standard_error(logarithms)))
+        return float(np.expm1(quantiles * standard_error(logarithms)))
 
 
 def noise_floor(placebo: Interval) -> float:
@@ -211,15 +211,17 @@ def _checked(processes: Processes) -> list[np.ndarray]:
 
 def _over_processes(logarithms: Sequence[float], confidence: float) -> Interval:
     mean = float(np.mean(logarithms))
-    margin = _quantile(confidence, len(logarithms)) * _standard_error(logarithms)
+    margin = quantile(confidence, len(logarithms)) * standard_error(logarithms)
     # A margin beyond the range of a float means "unknown above": infinity, not an overflow.
     with np.errstate(over="ignore"):
         return Interval(math.exp(mean), float(np.exp(mean - margin)), float(np.exp(mean + margin)))
 
 
-def _standard_error(logarithms: Sequence[float]) -> float:
+def standard_error(logarithms: Sequence[float]) -> float:
+    """Return the standard error of the mean."""
     return float(np.std(logarithms, ddof=1)) / math.sqrt(len(logarithms))
 
 
-def _quantile(confidence: float, processes: int) -> float:
+def quantile(confidence: float, processes: int) -> float:
+    """Return how many standard errors an interval reaches to either side: t's, with `SPENT`."""
     return float(stats.t.ppf(1 - SPENT * (1 - confidence) / 2, df=processes - 1))

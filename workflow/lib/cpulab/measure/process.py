@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # "placebo" is eager again, interleaved with the others: what its ratio to eager differs from 1 is this machine's noise.
 ARMS = ("eager", "inductor", "placebo")
 
+# More arms than this are counted and not named while they are measured.
+MANY_ARMS = 6
+
 # Beyond the budget, before a process counts as hung: an untuned or busy machine can compile for minutes.
 HUNG_AFTER_S = 900.0
 
@@ -89,7 +92,8 @@ def sample(
         began = time.monotonic()
         bench.reporter.stage(
             f"process {len(processes) + 1} of {sampling.min_processes} to {sampling.max_processes}, "
-            f"{'warm' if processes else 'cold'} cache, up to {sampling.rounds} rounds of {', '.join(arms)}"
+            f"{'warm' if processes else 'cold'} cache, up to {sampling.rounds} rounds of "
+            f"{', '.join(arms) if len(arms) <= MANY_ARMS else f'{len(arms)} arms'}"
         )
         due = sampling.min_processes - len(processes)
         processes.append(

@@ -27,8 +27,8 @@ def stopped_by(
     that is, as long as the last ones.
 
     Looking at the interval again and again and stopping at the first narrow one favours intervals that are narrow by
-    chance. The quantile of the intervals pays for it in advance (`cpulab.statistics.SPENT`); what is left is the risk of
-    a first look at very few processes. Hence ``min_processes``, and a longer budget is no substitute for it.
+    chance. The quantile of the intervals pays for it in advance (`cpulab.statistics.SPENT`); what is left is the risk
+    of a first look at very few processes. Hence ``min_processes``, and a longer budget is no substitute for it.
     """
     if processes < sampling.min_processes:
         return None

@@ -43,7 +43,9 @@ def one_after_another(
 
     found = Observed()
     if protocol:
-        bench.reporter.stage(f"the tutorial's protocol: {PROTOCOL_WARMUP} calls, then {PROTOCOL_ITERATIONS} timed, once")
+        bench.reporter.stage(
+            f"the tutorial's protocol: {PROTOCOL_WARMUP} calls, then {PROTOCOL_ITERATIONS} timed, once"
+        )
         both = timed(["eager", "inductor"], PROTOCOL_WARMUP, PROTOCOL_ITERATIONS)
         found.observations["protocol"] = both["rows"]
     for arm in ("eager", "inductor"):
