@@ -768,7 +768,7 @@ RATIOS = [
         "the published ratio within the interval reproduces the claim",
         "reproduced",
         (QUIET, processes(0.5, 0.51, 0.49), QUIET),
-        "2.000 (95 % interval 1.9",
+        "2.000 (95 % interval 1.88",
         "the published 2.000 is within 10 % of the interval",
         verdict={"unit": "ratio"},
     ),
