@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parent
-FILES = {"same": HERE / "measured_same.py"}
-OTHERS = HERE / "measured_functions.py"
+FUNCTIONS = HERE / "measured_functions.py"
 sys.path.insert(0, str(HERE.parent / "tests" / "unit"))
 
 # A neighbour is busy for a third of a run that takes about so long.
@@ -45,7 +44,7 @@ def benched(function: str, environment: Path, *options: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
         completed = subprocess.run(
-            ["cpulab", "bench", f"{FILES.get(function, OTHERS)}:{function}", "--json", f"--environment={environment}",
+            ["cpulab", "bench", f"{FUNCTIONS}:{function}", "--json", f"--environment={environment}",
              f"--results={folder}", *options],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
         )  # fmt: skip
