@@ -93,7 +93,7 @@ def functions(tmp_path: Path) -> Path:
         ("changes_its_input", [], "changes its inputs, so that no call is like the one before"),
         ("raises", [], "eager raises ValueError: no"),
         ("missing", [], "defines no 'missing'"),
-        ("double", ["--budget", "0"], "A budget of 0 s is no time to measure in"),
+        ("double", ["--budget", "0"], "A budget of 0.0 s is no time to measure in"),
         ("double", ["--budget", "nan"], "A budget of nan s is no time to measure in"),
     ],
 )

@@ -78,7 +78,7 @@ class BadBudget(InputError):
     """A budget that is no time."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"A budget of {seconds:g} s is no time to measure in. Give --budget more than 0 seconds.")
+        super().__init__(f"A budget of {seconds} s is no time to measure in. Give --budget more than 0 seconds.")
 
 
 class BadCores(InputError):

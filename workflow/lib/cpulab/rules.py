@@ -476,7 +476,7 @@ def quotient(claim: Claim, evidence: Evidence) -> Finding:
     parts = [claim.parameters[part] for part in ("numerator", "denominator")]
     above, below = (_steps(evidence, part, claim.parameters["each"], claim.parameters["by"]) for part in parts)
     told = ", ".join(f"{part['words']}: {_milliseconds(one)}" for part, one in zip(parts, (above, below), strict=True))
-    if min([*above, *below], default=0) <= 0 or not above or not below:
+    if not above or not below or min([*above, *below]) <= 0:
         return Finding(claim.parameters["if_absent"], None, sentence(told, "so there is no quotient"))
     steps = Interval(median(above) / median(below), min(above) / max(below), max(above) / min(below))
     published, tolerance = claim.published["value"], claim.parameters["tolerance"]
