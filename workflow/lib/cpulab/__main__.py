@@ -119,9 +119,10 @@ def _bench(arguments: argparse.Namespace) -> int:
     from cpulab.measure.bench import SAMPLING, measure, text
 
     target = case_target(arguments.case)
-    if not arguments.budget > 0:
-        raise BadBudget(arguments.budget)
-    sampling = dataclasses.replace(SAMPLING, budget_s=arguments.budget)
+    budget_s = SAMPLING.budget_s if arguments.budget is None else arguments.budget
+    if not budget_s > 0:
+        raise BadBudget(budget_s)
+    sampling = dataclasses.replace(SAMPLING, budget_s=budget_s)
     with _bench_here(arguments, "benched", case_slug(arguments.case), sampling.budget_s) as bench:
         answer = {"case": arguments.case, **measure(bench, sampling, target)}
     print(json.dumps(answer, indent=1, allow_nan=False) if arguments.json else text(answer))
@@ -282,7 +283,7 @@ def _parser() -> argparse.ArgumentParser:
         if step in OF_A_FUNCTION:
             sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
         if step == "bench":
-            sub.add_argument("--budget", type=float, default=180, help="seconds to measure in, about")
+            sub.add_argument("--budget", type=float, help="seconds to measure in, about")
         if step == "explain":
             sub.add_argument("--record", action="store_true", help="leave a record for the report")
             sub.add_argument(

@@ -59,6 +59,11 @@ class Measurement:
     unit: str
     processes: list[ProcessSamples]
 
+    @property
+    def kept(self) -> list[list[float]]:
+        """The samples that count, process by process."""
+        return [process.kept for process in self.processes]
+
 
 @dataclass(frozen=True)
 class Artifact:

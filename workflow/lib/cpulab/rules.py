@@ -94,7 +94,7 @@ class Evidence:
         measurement = self.records[role].measurement(name)
         if measurement is None:
             raise Unanswerable("blocked", f"The record {self.records[role].name} holds no measurement {name!r}.")
-        return [process.kept for process in measurement.processes]
+        return measurement.kept
 
     def select(self, selector: Mapping[str, Any]) -> Any:
         """Return what a selector selects: an observation, of it some rows, of these a column, and that reduced.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cpulab.config import Sampling
 from cpulab.errors import SettingsNotInForce
-from cpulab.measure.process import kept, sample
+from cpulab.measure.process import built, kept, sample
 from cpulab.statistics import centre, detectable, is_bimodal, is_resolved, noise_floor, ratio_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from cpulab.statistics import Interval
     from cpulab.step import Bench
@@ -41,8 +41,9 @@ def measure(bench: Bench, sampling: Sampling, target: Mapping[str, str]) -> dict
     processes, reason = sample(bench, sampling, subject, freezing=False)
     eager, inductor, placebo = (kept(processes, arm) for arm in ("eager", "inductor", "placebo"))
     ratio, noise = ratio_interval(eager, inductor), ratio_interval(placebo, eager)
-    is_right = _is_right(processes)
-    stretches = [stretch for process in processes for stretch in process["watch"]]
+    seen = built(processes)
+    # Where eager does not even repeat its own result, the compiled one's says nothing.
+    is_right = seen["compiled_is_right"] if all(process["facts"]["repeats"] for process in processes) else None
     return {
         "verdict": "inconclusive" if is_right is False else verdict(ratio, noise),
         **_named(ratio),
@@ -51,13 +52,13 @@ def measure(bench: Bench, sampling: Sampling, target: Mapping[str, str]) -> dict
         "placebo": _named(noise),
         "detectable": max(detectable(eager, inductor), noise_floor(noise)),
         "processes": len(processes),
-        "samples": sum(len(process["orders"]) for process in processes),
-        "disturbed": sum(stretch["rounds"] for stretch in stretches if stretch["disturbed"]),
+        "samples": seen["rounds_taken"],
+        "disturbed": seen["rounds_disturbed"],
         "stopped_by": reason,
         "compiled_is_right": is_right,
         "first_call_s": {"cold": processes[0]["first_call"], "warm": [one["first_call"] for one in processes[1:]]},
-        "because": max(stretches, key=lambda stretch: stretch["disturbed"] * stretch["rounds"])["because"],
-        "harness_s_per_sample": max(process["harness_s_per_sample"] for process in processes),
+        "because": max(seen["watch"], key=lambda stretch: stretch["disturbed"] * stretch["rounds"])["because"],
+        "harness_s_per_sample": seen["harness_s_per_sample"],
         "steady": all(process["steady"] for process in processes),
         "bimodal": [arm for arm in ("eager", "inductor") if any(map(is_bimodal, kept(processes, arm)))],
     }
@@ -78,13 +79,6 @@ def _named(interval: Interval) -> dict[str, float | None]:
     """Return an interval as JSON: null where nothing bounds it."""
     high = interval.high if math.isfinite(interval.high) else None
     return {"ratio": interval.estimate, "low": interval.low, "high": high}
-
-
-def _is_right(processes: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Tell whether every process's compiled result was right; None where eager does not even repeat its own."""
-    if not all(process["facts"]["repeats"] for process in processes):
-        return None
-    return all(process["correctness"]["compiled_is_right"] for process in processes)
 
 
 STOPPED_BY = {

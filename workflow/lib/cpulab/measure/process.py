@@ -27,6 +27,20 @@ MANY_ARMS = 6
 HUNG_AFTER_S = 900.0
 
 
+def model_subject(bench: Bench, attention: str) -> dict[str, Any]:
+    """Return the model of the preset's size as a subject (`cpulab.measure.subjects`)."""
+    size = bench.preset.model
+    return {
+        "kind": "model",
+        "model": bench.model,
+        "layers": size.layers,
+        "batch": size.batch,
+        "sequence_length": size.sequence_length,
+        "attention": attention,
+        "seed": bench.seed,
+    }
+
+
 def ask(
     bench: Bench,
     sampling: Sampling,

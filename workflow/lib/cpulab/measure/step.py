@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cpulab.measure.process import HUNG_AFTER_S, each, observed, sample
+from cpulab.measure.process import HUNG_AFTER_S, each, model_subject, observed, sample
 from cpulab.measure.starts import observed_starts, sample_starts
 from cpulab.step import Case, Observed
 
@@ -55,19 +55,6 @@ def one_after_another(
     return found
 
 
-def _model_subject(bench: Bench, attention: str) -> dict[str, Any]:
-    size = bench.preset.model
-    return {
-        "kind": "model",
-        "model": bench.model,
-        "layers": size.layers,
-        "batch": size.batch,
-        "sequence_length": size.sequence_length,
-        "attention": attention,
-        "seed": bench.seed,
-    }
-
-
 def _pattern_subject(bench: Bench) -> dict[str, Any]:
     return {"kind": "program", "program": "fused_pattern", "seed": bench.seed}
 
@@ -92,7 +79,7 @@ def _benchmark(
 
 def _model(bench: Bench, *, attention: str, freezing: bool) -> Observed:
     # The tutorial times the variant that it published.
-    subject = _model_subject(bench, attention)
+    subject = model_subject(bench, attention)
     return _benchmark(bench, bench.preset.benchmark, subject, freezing=freezing, protocol=freezing)
 
 
@@ -101,7 +88,7 @@ def _pattern(bench: Bench) -> Observed:
 
 
 def _model_tuning(bench: Bench) -> Observed:
-    processes, reason = sample_starts(bench, bench.preset.tuning, _model_subject(bench, "sdpa"))
+    processes, reason = sample_starts(bench, bench.preset.tuning, model_subject(bench, "sdpa"))
     return observed_starts(processes, reason, bench.environment.threads)
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from cpulab.records import Measurement, ProcessSamples
     from cpulab.statistics import Interval
 
+    Processes = Sequence[Sequence[float]]
+
 ARMS = ("eager", "inductor", "placebo")
 # A smallest effect of this size or more is as good as unknown: two processes hardly tell how they differ.
 UNKNOWN = 1.0
@@ -169,9 +171,9 @@ def benchmark(shown: Shown, published: float | None) -> Benchmark:
     figure = figures.samples(_identity(shown), f"Every sample of {shown.name}", arms, "s") if arms else None
     ratio = placebo = None
     if "eager" in taken and "inductor" in taken:
-        ratio = ratio_of("eager / inductor", taken["eager"], taken["inductor"], published)
+        ratio = ratio_of("eager / inductor", taken["eager"].kept, taken["inductor"].kept, published)
     if "eager" in taken and "placebo" in taken:
-        placebo = replace(ratio_of("placebo", taken["eager"], taken["placebo"], None), colour=2)
+        placebo = replace(ratio_of("placebo", taken["eager"].kept, taken["placebo"].kept), colour=2)
     said = _said(shown, ratio, placebo, taken) if ratio else []
     processes = _processes(taken)
     return Benchmark(shown, _sampling(shown, taken, processes), ratio, placebo, said, figure, _others(shown, taken))
@@ -185,9 +187,9 @@ def tuning(shown: Shown) -> Tuning:
     for colour, name in enumerate(("eager", "inductor")):
         untuned, tuned = (taken.get(f"{name}_{start}") for start in STARTS)
         if untuned and tuned:
-            ratio = ratio_of(name, untuned, tuned, None, ratio_between_processes)
+            ratio = ratio_of(name, untuned.kept, tuned.kept, statistic=ratio_between_processes)
             try:
-                noise = placebo_between_processes(_kept(untuned), _kept(tuned))
+                noise = placebo_between_processes(untuned.kept, tuned.kept)
                 placebo = figures.Ratio(f"placebo of {name}", *noise, colour=2)
             except ValueError:  # one pair, or half a block
                 placebo = None
@@ -222,7 +224,7 @@ def arm(measurement: Measurement) -> figures.Arm:
     """Return an arm with its centre from the samples that count; all of them are drawn."""
     samples = [process.values for process in measurement.processes]
     disturbed = [process.disturbed for process in measurement.processes]
-    kept = _kept(measurement)
+    kept = measurement.kept
     try:
         middle = centre(kept)
     except ValueError:  # one process: a middle, but no interval
@@ -233,17 +235,16 @@ def arm(measurement: Measurement) -> figures.Arm:
 
 def ratio_of(
     name: str,
-    numerator: Measurement,
-    denominator: Measurement,
-    published: float | None,
+    numerator: Processes,
+    denominator: Processes,
+    published: float | None = None,
     statistic: Callable[..., Interval] = ratio_interval,
 ) -> figures.Ratio:
-    """Return the ratio of two arms from the samples that count; of one process without an interval."""
-    above, below = _kept(numerator), _kept(denominator)
+    """Return the ratio of two arms from the samples that count, process by process; of one without an interval."""
     try:
-        ratio = statistic(above, below)
+        ratio = statistic(numerator, denominator)
     except ValueError:
-        value = statistics.median(chain.from_iterable(above)) / statistics.median(chain.from_iterable(below))
+        value = statistics.median(chain.from_iterable(numerator)) / statistics.median(chain.from_iterable(denominator))
         return figures.Ratio(name, value, None, None, published)
     return figures.Ratio(name, ratio.estimate, ratio.low, ratio.high, published)
 
@@ -251,10 +252,6 @@ def ratio_of(
 def _taken(shown: Shown, names: Iterable[str]) -> dict[str, Measurement]:
     found = {name: shown.record.measurement(name) if shown.record else None for name in names}
     return {name: one for name, one in found.items() if one and any(process.values for process in one.processes)}
-
-
-def _kept(measurement: Measurement) -> list[list[float]]:
-    return [process.kept for process in measurement.processes]
 
 
 def _identity(shown: Shown) -> str:
@@ -332,7 +329,7 @@ def _protocol(shown: Shown) -> dict[str, tuple[float, int, int]]:
 
 def _detectable(numerator: Measurement, denominator: Measurement, *, paired: bool = True) -> float | None:
     try:
-        found = detectable(_kept(numerator), _kept(denominator), paired=paired)
+        found = detectable(numerator.kept, denominator.kept, paired=paired)
     except ValueError:
         return None
     return found if found < UNKNOWN else None
@@ -357,7 +354,7 @@ def _sampling(shown: Shown, taken: Mapping[str, Measurement], processes: Sequenc
 
 
 def _arm_row(shown: Shown, one: Measurement, calls: Mapping[str, tuple[float, int, int]]) -> ArmRow:
-    kept = _kept(one)
+    kept = one.kept
     values = [value for process in one.processes for value in process.values]
     memory = shown.record.measurement(f"peak_memory_{one.name}") if shown.record else None
     peaks = [value for process in memory.processes for value in process.values] if memory else []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cpulab import roofs
 from cpulab.report import figures, measuring
 from cpulab.report.quantities import interval, quantity
-from cpulab.statistics import Interval, centre, ratio_interval
+from cpulab.statistics import Interval, centre
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,7 @@ def _amount(row: dict[str, Any]) -> tuple[float, str]:
 
 def _kept(shown: Shown, name: str | None) -> list[list[float]]:
     measurement: Measurement | None = shown.record.measurement(name) if shown.record and name else None
-    return [process.kept for process in measurement.processes] if measurement else []
+    return measurement.kept if measurement else []
 
 
 def _rate(shown: Shown, arm: str, amount: float, unit: str) -> str:
@@ -205,11 +205,7 @@ def _middle(samples: Processes) -> Interval:
 
 
 def _ratio(name: str, numerator: Processes, denominator: Processes, colour: int) -> figures.Ratio:
-    try:
-        return figures.Ratio(name, *ratio_interval(numerator, denominator), colour=colour)
-    except ValueError:  # one process
-        value = _middle(numerator).estimate / _middle(denominator).estimate
-        return figures.Ratio(name, value, None, None, colour=colour)
+    return replace(measuring.ratio_of(name, numerator, denominator), colour=colour)
 
 
 def _ratio_told(numerator: Processes, denominator: Processes) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpulab.host.kernel import kib_fields, memory_limit, number, text
-from cpulab.measure.process import observed, sample
+from cpulab.measure.process import model_subject, observed, sample
 from cpulab.records import load_data
 from cpulab.step import Case, Observed
 
@@ -79,17 +79,8 @@ def _pattern(bench: Bench) -> Observed:
 
 
 def _linear(bench: Bench) -> Observed:
-    size = bench.preset.model
     bench.reporter.stage("calling the model once for the shapes of its linear layers")
-    asked = {
-        "model": bench.model,
-        "layers": size.layers,
-        "batch": size.batch,
-        "sequence_length": size.sequence_length,
-        "attention": "eager",
-        "seed": bench.seed,
-    }
-    model = bench.worker("cpulab.roofline.worker", asked, variables={"HF_HUB_OFFLINE": "1"})
+    model = bench.worker("cpulab.roofline.worker", model_subject(bench, "eager"), variables={"HF_HUB_OFFLINE": "1"})
     layers = [_named(layer, model["packing"]) for layer in model["layers"]]
     found = Observed()
     if layers and model["packing"]:

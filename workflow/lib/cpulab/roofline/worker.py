@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from cpulab import models
+from cpulab.measure import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,23 +52,11 @@ def layers(network: nn.Module, call: Callable[[], object]) -> list[dict[str, Any
 
 def main(asked: dict[str, Any]) -> dict[str, Any]:
     """Call the model once; ``asked``: the subject of a model (`cpulab.measure.subjects`)."""
-    network, weights = models.build(
-        asked["model"], layers=asked["layers"], attention=asked["attention"], seed=asked["seed"]
-    )
-    tokens = models.inputs(network, batch=asked["batch"], sequence_length=asked["sequence_length"], seed=asked["seed"])
+    subject = subjects.build(asked)
     with torch.no_grad():
-        found = layers(network, lambda: network(**tokens))
-    batch, sequence_length = tokens["input_ids"].shape
-    return {
-        "layers": found,
-        "packing": packing(),
-        "facts": {
-            "batch": batch,
-            "sequence_length": sequence_length,
-            "weights": weights,
-            "layers": models.describe(network)["layers"],
-        },
-    }
+        found = layers(subject.function, subject.call)
+    facts = {name: subject.facts[name] for name in ("batch", "sequence_length", "weights", "layers")}
+    return {"layers": found, "packing": packing(), "facts": facts}
 
 
 if __name__ == "__main__":
