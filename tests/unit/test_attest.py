@@ -14,6 +14,7 @@ from cpulab.config import load_preset
 from cpulab.errors import SettingsNotInForce
 from cpulab.host.launch import Environment, age_not_in_force, load_environment, run_measured
 from cpulab.host.settings import compare, effective_kmp, named
+from cpulab.measure.process import ask
 from cpulab.progress import Reporter
 from cpulab.records import dump_data, load_data
 from cpulab.step import Bench
@@ -181,9 +182,9 @@ def test_a_measured_process_that_lost_a_setting_fails_its_step_and_names_it(tune
             environment=tuned, results=tmp_path, reporter=reporter,
         )  # fmt: skip
         bench.scratch.mkdir(parents=True)
-        asked = {
-            "subject": {"kind": "program", "program": "fused_pattern", "seed": 0}, "freezing": False, "arms": ["eager", "inductor"], "warmup": 1,
-            "rounds": 2, "first_round": 0, "deadline": 0.0,
-        }  # fmt: skip
         with pytest.raises(SettingsNotInForce, match=r"MALLOC_CONF dirty_decay_ms .wanted -1, found 10000"):
-            bench.worker("cpulab.measure.worker", asked, variables={**bench.new_cache(), "MALLOC_CONF": "dirty:-1"})
+            ask(
+                bench, bench.preset.pattern, {"kind": "program", "program": "fused_pattern", "seed": 0},
+                arms=["eager", "inductor"], freezing=False, before=[], deadline=0.0,
+                variables={**bench.new_cache(), "MALLOC_CONF": "dirty:-1"},
+            )  # fmt: skip

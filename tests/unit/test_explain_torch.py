@@ -261,7 +261,7 @@ def test_the_command_prints_one_object_and_its_progress_elsewhere(environment: P
         "eager", "aot_eager", "aot_eager_decomp_partition", "inductor", "inductor",
     ]  # fmt: skip
     assert set(found) >= {"path", "op", "subsystem", "errors", "minimal", "direction", "reason", "notes", "bisector"}
-    assert "explain:" in done.stderr
+    assert "explain correct_nested_outputs: done after" in done.stderr
     assert not (tmp_path / "scratch" / "explained" / "correct_nested_outputs").exists()
 
 
