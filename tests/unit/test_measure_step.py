@@ -145,6 +145,16 @@ def test_the_tutorials_own_protocol_is_run_once_and_each_arm_alone_for_its_peak_
     assert peaks == {"peak_memory_eager": [2e6], "peak_memory_inductor": [3e6]}
 
 
+@pytest.mark.parametrize("case", ["mobilebert_as_published", "mobilebert_default", "fused_pattern"])
+def test_what_a_case_takes_counts_the_processes_after_its_samples(tmp_path: Path, case: str) -> None:
+    bench = RecordedBench(tmp_path)
+    CASES[case].look(bench)  # type: ignore[arg-type]
+    part = bench.preset.pattern if case == "fused_pattern" else bench.preset.benchmark
+
+    one = part.budget_s / part.min_processes
+    assert CASES[case].expected_s(bench.preset) == pytest.approx(part.budget_s + len(bench.protocols) * one)
+
+
 def test_each_process_knows_the_quietest_reading_of_the_sentinel_before_it(tmp_path: Path) -> None:
     bench = RecordedBench(tmp_path)
     sample(bench, SAMPLING, {"kind": "program"}, freezing=False)
