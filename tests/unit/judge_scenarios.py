@@ -1566,6 +1566,13 @@ OF_TOTALS = [
     _totals("faster by less than the margin is the same", "not_reproduced", (1.01, 1.01), "the same within 2 %; each"),
     _totals("so is slower by less than it", "not_reproduced", (0.99, 0.99), "the same within 2 %; each"),
     _totals(
+        "faster, but perhaps by less than the margin, is partly reproduced",
+        "partly",
+        (1.0204, 1.0206),
+        "faster, perhaps by less than 2 %; each",
+    ),
+    _totals("faster by more than the margin in the whole interval is", "reproduced", (1.03, 1.0302), "faster; each"),
+    _totals(
         "an interval that holds 1 and reaches out of the margin says nothing",
         "inconclusive",
         (0.9, 1.2),

@@ -680,7 +680,8 @@ def _share_of_roofs(
 def ratio_of_totals(claim: Claim, evidence: Evidence) -> Finding:
     """Judge the ratio of two totals, each the sum of many arms, weighted by how often each is called.
 
-    Faster by more than the margin is reproduced; slower, or the same within the margin, is not.
+    A gain is one that is larger than the margin, which the whole interval must say: faster, but perhaps by less, is
+    partly reproduced; slower, or the same within the margin, is not.
     """
     table, margin = claim.parameters["table"], claim.parameters["margin"]
     columns = [claim.parameters[column] for column in ("above", "below", "again")]
@@ -701,6 +702,8 @@ def ratio_of_totals(claim: Claim, evidence: Evidence) -> Finding:
         state, why = "inconclusive", unresolved
     elif interval.estimate < 1:
         state, why = "not_reproduced", "slower"
+    elif interval.low <= 1 + margin:
+        state, why = "partly", f"faster, perhaps by less than {_percent(margin)}"
     else:
         state, why = "reproduced", "faster"
     each = [
