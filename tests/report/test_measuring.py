@@ -166,7 +166,13 @@ def test_a_process_with_too_few_undisturbed_rounds_counts_whole_and_that_is_said
         shown(Measurement("eager", "s", [one, other]), rounds_taken=8, rounds_disturbed=3, rounds_again=0), None
     )
     assert bench.sampling.arms[0].kept == 8
-    assert "too few were left in process 1, so that all of its rounds count" in facts(bench.sampling)["Rounds"]
+    assert "too few were left in process 1, so that all rounds count there" in facts(bench.sampling)["Rounds"]
+
+
+def test_several_processes_are_told_together() -> None:
+    never = [{"process": number, "rounds": 16, "steady": False} for number in (0, 1)]
+    told = facts(measuring.benchmark(watched(warmups=never), None).sampling)
+    assert told["Warm-up rounds until steady"] == "16, 16; processes 1 and 2 did not become steady"
 
 
 def test_how_samples_were_taken_is_told_in_words() -> None:

@@ -866,7 +866,7 @@ RATIOS = [
         "one process gives no interval",
         "inconclusive",
         (processes(1.0), processes(0.5), processes(1.0)),
-        "1 processes give no interval",
+        "an interval takes two processes",
         verdict={"measured": None},
     ),
     Scenario(
@@ -985,7 +985,7 @@ SEVERAL = [
         "inconclusive",
         processes(2.0),
         processes(2.0),
-        "1 processes give no interval",
+        "an interval takes two processes",
         changed=processes(1.0),
         verdict={"measured": None},
     ),
@@ -1040,7 +1040,7 @@ TIMES = [
         "microseconds are parts of a second", "reproduced", (0.8, 0.8), unit="us", value=8e5, verdict={"measured": 8e5}
     ),
     _time("an end beyond every number is shown as none", "reproduced", (1e-300, 1e300), verdict={"high": None}),
-    _time("one process gives no interval", "inconclusive", (0.8,), "1 processes give no interval"),
+    _time("one process gives no interval", "inconclusive", (0.8,), "an interval takes two processes"),
 ]
 
 
@@ -1481,7 +1481,7 @@ BOUNDS = [
         "there is no gain to explain.",
         verdict={"measured": None},
     ),
-    _bound("one process gives no interval", "inconclusive", (3.6,), (3.0,), (1.0,), "1 processes give no interval"),
+    _bound("one process gives no interval", "inconclusive", (3.6,), (3.0,), (1.0,), "an interval takes two processes"),
     *[
         _bound(
             f"bytes of {arm} that nobody counted block the claim, by name",
@@ -1586,7 +1586,7 @@ OF_TOTALS = [
         "no more than the noise: the placebo pair may differ by 60 %",
         again=1.6,
     ),
-    _totals("one process gives no interval", "inconclusive", (1.5,), "1 processes give no interval"),
+    _totals("one process gives no interval", "inconclusive", (1.5,), "an interval takes two processes"),
     _totals(
         "without any kind the claim gets the state that it names",
         "not_applicable",

@@ -73,7 +73,7 @@ def test_a_share_of_a_ratio_has_an_interval_that_noise_makes_wide() -> None:
 def test_shares_of_no_difference_and_of_one_process_are_refused() -> None:
     with pytest.raises(ValueError, match="a process finds no difference"):
         share_of_logarithm(drifting(1), drifting(2), drifting(1))
-    with pytest.raises(ValueError, match="1 processes give no interval"):
+    with pytest.raises(ValueError, match="an interval takes two processes"):
         share_of_logarithm([[4.0]], [[2.0]], [[1.0]])
 
 

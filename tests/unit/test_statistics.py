@@ -110,8 +110,8 @@ def test_an_interval_holds_its_ends_and_nothing_beyond() -> None:
 @pytest.mark.parametrize(
     ("above", "below", "problem"),
     [
-        ([], [], "0 processes"),
-        ([[1.0]], [[1.0]], "1 processes"),
+        ([], [], "there are only 0"),
+        ([[1.0]], [[1.0]], "there are only 1"),
         ([[1.0], [1.0]], [[1.0]], "2 processes sampled one arm and 1 the other"),
         ([[1.0], []], [[1.0], []], "no sample"),
         ([[1.0], [1.0, 2.0]], [[1.0], [1.0]], "2 samples of one arm and 1 of the other"),
@@ -202,7 +202,7 @@ def test_a_difference_between_the_processes_of_either_arm_is_noise() -> None:
 @pytest.mark.parametrize(
     ("above", "below", "problem"),
     [
-        ([], [], "0 processes"),
+        ([], [], "there are only 0"),
         ([[1.0], [1.0]], [[1.0]], "2 processes sampled one arm and 1 the other"),
         ([[1.0], []], [[1.0], [1.0]], "no sample"),
         ([[1.0], [1.0]], [[1.0], [-1.0]], "not a positive number"),

@@ -199,7 +199,7 @@ def centre(processes: Processes, confidence: float = 0.95) -> Interval:
 
 def _checked(processes: Processes) -> list[np.ndarray]:
     if len(processes) < 2:
-        raise ValueError(f"{len(processes)} processes give no interval: it takes two")
+        raise ValueError(f"an interval takes two processes, and there are only {len(processes)}")
     arrays = [np.asarray(values, dtype=float) for values in processes]
     for values in arrays:
         if values.size == 0:

@@ -378,7 +378,12 @@ def _outliers(kept: Sequence[Sequence[float]]) -> str:
 def _modes(kept: Sequence[Sequence[float]]) -> str:
     """Return in which processes the samples have more than one mode, in words."""
     several = [number for number, process in enumerate(kept, 1) if is_bimodal(process)]
-    return f"several in process {series(several)}" if several else "one"
+    return f"several in {_numbered(several)}" if several else "one"
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    """Return these processes in words: process 2; processes 1 and 2."""
+    return f"process{'es' if len(numbers) > 1 else ''} {series(numbers)}"
 
 
 def _warmups(shown: Shown) -> str | None:
@@ -388,7 +393,7 @@ def _warmups(shown: Shown) -> str | None:
         return None
     never = [row["process"] + 1 for row in rows if not row["steady"]]
     told = ", ".join(str(row["rounds"]) for row in rows)
-    return told if not never else f"{told}; process {series(never)} did not become steady"
+    return told if not never else f"{told}; {_numbered(never)} did not become steady"
 
 
 def _rounds(shown: Shown, processes: Sequence[Process]) -> str | None:
@@ -406,7 +411,7 @@ def _rounds(shown: Shown, processes: Sequence[Process]) -> str | None:
         if any(one.disturbed and len(one.kept) == len(one.values) for one in process.values())
     ]
     if counted:
-        told.append(f"too few were left in process {series(counted)}, so that all of its rounds count")
+        told.append(f"too few were left in {_numbered(counted)}, so that all rounds count there")
     return ", ".join(told)
 
 
