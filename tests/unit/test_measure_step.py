@@ -148,7 +148,7 @@ def test_the_tutorials_own_protocol_is_run_once_and_each_arm_alone_for_its_peak_
 @pytest.mark.parametrize("case", ["mobilebert_as_published", "mobilebert_default", "fused_pattern"])
 def test_what_a_case_takes_counts_the_processes_after_its_samples(tmp_path: Path, case: str) -> None:
     bench = RecordedBench(tmp_path)
-    CASES[case].look(bench)  # type: ignore[arg-type]
+    CASES[case].look(bench)
     part = bench.preset.pattern if case == "fused_pattern" else bench.preset.benchmark
 
     one = part.budget_s / part.min_processes

@@ -12,7 +12,7 @@ from cpulab.statistics import Interval, quantile, ratio_interval, standard_error
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Processes = Sequence[Sequence[float]]
+    from cpulab.statistics import Processes
 
 
 def rate(amount: float, seconds: Interval) -> Interval:

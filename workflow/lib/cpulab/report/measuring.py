@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from cpulab.records import Measurement, ProcessSamples
-    from cpulab.statistics import Interval
-
-    Processes = Sequence[Sequence[float]]
+    from cpulab.statistics import Interval, Processes
 
 ARMS = ("eager", "inductor", "placebo")
 # A smallest effect of this size or more is as good as unknown: two processes hardly tell how they differ.
@@ -173,7 +171,7 @@ def benchmark(shown: Shown, published: float | None) -> Benchmark:
     if "eager" in taken and "inductor" in taken:
         ratio = ratio_of("eager / inductor", taken["eager"].kept, taken["inductor"].kept, published)
     if "eager" in taken and "placebo" in taken:
-        placebo = replace(ratio_of("placebo", taken["eager"].kept, taken["placebo"].kept), colour=2)
+        placebo = ratio_of("placebo", taken["eager"].kept, taken["placebo"].kept, colour=2)
     said = _said(shown, ratio, placebo, taken) if ratio else []
     processes = _processes(taken)
     return Benchmark(shown, _sampling(shown, taken, processes), ratio, placebo, said, figure, _others(shown, taken))
@@ -187,13 +185,12 @@ def tuning(shown: Shown) -> Tuning:
     for colour, name in enumerate(("eager", "inductor")):
         untuned, tuned = (taken.get(f"{name}_{start}") for start in STARTS)
         if untuned and tuned:
-            ratio = ratio_of(name, untuned.kept, tuned.kept, statistic=ratio_between_processes)
+            ratio = ratio_of(name, untuned.kept, tuned.kept, colour=colour, statistic=ratio_between_processes)
             try:
                 noise = placebo_between_processes(untuned.kept, tuned.kept)
                 placebo = figures.Ratio(f"placebo of {name}", *noise, colour=2)
             except ValueError:  # one pair, or half a block
                 placebo = None
-            ratio = replace(ratio, colour=colour)
             arms.append(
                 Worth(name, arm(untuned), arm(tuned), ratio, placebo, _detectable(untuned, tuned, paired=False))
             )
@@ -238,6 +235,8 @@ def ratio_of(
     numerator: Processes,
     denominator: Processes,
     published: float | None = None,
+    *,
+    colour: int = 1,
     statistic: Callable[..., Interval] = ratio_interval,
 ) -> figures.Ratio:
     """Return the ratio of two arms from the samples that count, process by process; of one without an interval."""
@@ -245,8 +244,8 @@ def ratio_of(
         ratio = statistic(numerator, denominator)
     except ValueError:
         value = statistics.median(chain.from_iterable(numerator)) / statistics.median(chain.from_iterable(denominator))
-        return figures.Ratio(name, value, None, None, published)
-    return figures.Ratio(name, ratio.estimate, ratio.low, ratio.high, published)
+        return figures.Ratio(name, value, None, None, published, colour)
+    return figures.Ratio(name, *ratio, published, colour)
 
 
 def _taken(shown: Shown, names: Iterable[str]) -> dict[str, Measurement]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cpulab import roofs
@@ -11,14 +11,11 @@ from cpulab.report.quantities import interval, quantity
 from cpulab.statistics import Interval, centre
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from markupsafe import Markup
 
     from cpulab.records import Measurement
     from cpulab.report.views import Shown
-
-    Processes = Sequence[Sequence[float]]
+    from cpulab.statistics import Processes
 
 # In the order of the table: arms under the roof, then the roofs of the same rounds.
 BOUND, ROOFS = ("eager", "preallocated", "inductor"), ("copy", "triad")
@@ -123,9 +120,9 @@ def pattern(shown: Shown) -> Pattern:
     ]
     whole, between, part = (taken[name] for name in BOUND)
     factors = [
-        _ratio("eager / inductor", whole, part, 1),
-        _ratio("allocation of temporaries: eager / preallocated", whole, between, 0),
-        _ratio("traffic: preallocated / inductor", between, part, 1),
+        measuring.ratio_of("eager / inductor", whole, part),
+        measuring.ratio_of("allocation of temporaries: eager / preallocated", whole, between, colour=0),
+        measuring.ratio_of("traffic: preallocated / inductor", between, part),
     ]
     predicted = moved["preallocated"] / moved["inductor"]
     try:
@@ -157,8 +154,8 @@ def linear(shown: Shown) -> Linear:
     }
     return Linear(
         layers,
-        _ratio("plain / packed, all layers", totals["plain"], totals["packed"], 1),
-        _ratio("placebo", totals["placebo"], totals["plain"], 2),
+        measuring.ratio_of("plain / packed, all layers", totals["plain"], totals["packed"]),
+        measuring.ratio_of("placebo", totals["placebo"], totals["plain"], colour=2),
         [(arm, _told(_middle(totals[arm]), "s")) for arm in ("plain", "packed")],
         sum(row["calls"] for row in rows),
     )
@@ -204,12 +201,8 @@ def _middle(samples: Processes) -> Interval:
     return centre(samples) if len(samples) > 1 else centre([samples[0], samples[0]])
 
 
-def _ratio(name: str, numerator: Processes, denominator: Processes, colour: int) -> figures.Ratio:
-    return replace(measuring.ratio_of(name, numerator, denominator), colour=colour)
-
-
 def _ratio_told(numerator: Processes, denominator: Processes) -> str:
-    found = _ratio("", numerator, denominator, 0)
+    found = measuring.ratio_of("", numerator, denominator)
     return interval(found.value, found.low, found.high, "ratio")
 
 
